@@ -36,6 +36,10 @@ void ConnectionTable::CountTerminate(const IwarpQp& qp,
   parts_.history->Add(received ? HistoryEvent::kTerminateReceived
                                : HistoryEvent::kTerminateSent,
                       qp.qpn(), number, 0, /*iwarp=*/true);
+  Failure failure = FailureOf(
+      received ? ErrorCode::kPeerTerminated : ErrorCode::kWeTerminated, qp);
+  failure.terminate = number;
+  parts_.sink->OnFailed(failure);
   EngineCounters& counters = *parts_.counters;
   ++(received ? counters.iwarp.terminates_recv
               : counters.iwarp.terminates_sent);

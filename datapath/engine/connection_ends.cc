@@ -127,6 +127,11 @@ void ConnectionTable::LetGoOfQp(IwarpConnection& connection) {
       static_cast<uint32_t>(tcp.ended()),
       static_cast<uint32_t>(tcp.sender().counters().retransmissions),
       /*iwarp=*/true);
+  if (tcp.ended() == tcp::End::kTimedOut) {
+    parts_.sink->OnFailed(FailureOf(ErrorCode::kConnectionTimedOut, *qp));
+  } else if (tcp.ended() == tcp::End::kReset) {
+    parts_.sink->OnFailed(FailureOf(ErrorCode::kConnectionReset, *qp));
+  }
   connection.Attach(nullptr);
   // From now on the queue pair flushes itself.
   parts_.flows->PassLateLooks(connection, *qp);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/frame_custody.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "transport/iwarp/qp/image.h"
 
@@ -39,12 +40,13 @@ std::optional<uint32_t> ConnectionTable::AppendImages(uint32_t place,
 absl::StatusOr<std::string> ConnectionTable::Extract(
     IwarpConnection& connection) {
   if (connection.due_) {
-    return absl::FailedPreconditionError(
+    return Refusal(
+        ErrorCode::kConnectionBusy,
         "the connection has an event that its owner has not been told");
   }
   if (connection.retry_ != nullptr && connection.retry_->due) {
-    return absl::FailedPreconditionError(
-        "the connection is between two attempts to connect");
+    return Refusal(ErrorCode::kConnectionBusy,
+                   "the connection is between two attempts to connect");
   }
   std::string image;
   connection.AppendImage(*parts_.now, image);
@@ -57,9 +59,9 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Insert(
   const tcp::FourTuple tuple = config.tuple();
   if (full()) return NoRoom();
   if (Find(tuple) != nullptr) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("TCP port ", config.local_port,
-                     " has a connection to this port of the peer"));
+    return Refusal(ErrorCode::kTcpPortTaken,
+                   absl::StrCat("TCP port ", config.local_port,
+                                " has a connection to this port of the peer"));
   }
   IwarpConnection& connection = Add(tuple, config.path);
   connection.set_owner(config.events, config.user);
@@ -71,9 +73,9 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Insert(
       *connection.endpoint_);
   if (!refusal.ok()) {
     Drop(connection);
-    return absl::InvalidArgumentError(
-        absl::StrCat("the image of a connection of queue pair ", qp.qpn(),
-                     " is refused: ", refusal.Text()));
+    return Refusal(ErrorCode::kImageRefused,
+                   absl::StrCat("the image of a connection of queue pair ",
+                                qp.qpn(), " is refused: ", refusal.Text()));
   }
   RestoreRetry(connection);
   // The link that it had may have taken more.

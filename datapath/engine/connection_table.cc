@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/frame_custody.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 
 namespace urnic {
@@ -27,23 +28,26 @@ enum KeyPurpose : uint64_t { kHashKey, kChallengeKey, kHandshakeKey, kOldKey };
 constexpr uint32_t kKeepBytes = 256;
 
 absl::Status TooLong(size_t bytes, size_t room) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "private data of ", bytes, " bytes: this peer takes at most ", room));
+  return Refusal(ErrorCode::kPrivateData,
+                 absl::StrCat("private data of ", bytes,
+                              " bytes: this peer takes at most ", room));
 }
 
 absl::Status CheckQp(const IwarpQp& qp, uint32_t ird, uint32_t ord) {
   if (qp.core_state() != QpState::kInit) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kQpNotIdle,
         absl::StrCat("queue pair ", qp.qpn(), " is not in state INIT"));
   }
   if (qp.connection() != nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queue pair ", qp.qpn(), " has a connection"));
+    return Refusal(ErrorCode::kQpNotIdle,
+                   absl::StrCat("queue pair ", qp.qpn(), " has a connection"));
   }
   constexpr uint32_t kDepthLimit = wire::MpaEnhanced::kDepthNotNegotiated;
   if (ird >= kDepthLimit || ord >= kDepthLimit) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "depths of reads ", ird, " and ", ord, ": at most ", kDepthLimit - 1));
+    return Refusal(ErrorCode::kBadAttribute,
+                   absl::StrCat("depths of reads ", ird, " and ", ord,
+                                ": at most ", kDepthLimit - 1));
   }
   return absl::OkStatus();
 }
@@ -102,13 +106,13 @@ IwarpListener* ConnectionTable::FindListener(const wire::Gid& local,
 absl::StatusOr<IwarpListener*> ConnectionTable::Listen(
     const ListenerConfig& config) {
   URNIC_CHECK(config.events != nullptr);
-  if (config.port == 0) return absl::InvalidArgumentError("port 0");
+  if (config.port == 0) return Refusal(ErrorCode::kBadAttribute, "port 0");
   for (const auto& listener : listeners_) {
     if (listener->port() == config.port &&
         (listener->local() == config.local ||
          listener->local() == wire::Gid{} || config.local == wire::Gid{})) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("TCP port ", config.port, " has a listener"));
+      return Refusal(ErrorCode::kTcpPortTaken,
+                     absl::StrCat("TCP port ", config.port, " has a listener"));
     }
   }
   listeners_.push_back(std::make_unique<IwarpListener>(config));
@@ -184,7 +188,8 @@ tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
 }
 
 absl::Status ConnectionTable::NoRoom() const {
-  return absl::ResourceExhaustedError(
+  return Refusal(
+      ErrorCode::kNoPlace,
       absl::StrCat("all ", limits_.max_connections, " connections exist"));
 }
 
@@ -231,7 +236,8 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Connect(
   std::optional<SeqNum> after;  // of an earlier connection
   if (to_itself || Find(tuple) != nullptr ||
       !time_wait_.TakeForNewConnection(tuple, *parts_.now, after)) {
-    return absl::AlreadyExistsError(
+    return Refusal(
+        ErrorCode::kTcpPortTaken,
         absl::StrCat("TCP port ", config.local_port,
                      " has, or had a moment ago, a connection to this port of "
                      "the peer"));
@@ -293,7 +299,8 @@ absl::Status ConnectionTable::Accept(IwarpConnection& connection, IwarpQp& qp,
   const absl::Status usable = CheckQp(qp, ird, ord);
   if (!usable.ok()) return usable;
   if (!connection.unanswered_ || !connection.set_up().has_request()) {
-    return absl::FailedPreconditionError("the peer has closed the connection");
+    return Refusal(ErrorCode::kConnectionOver,
+                   "the peer has closed the connection");
   }
   if (private_data.size() > connection.answer_room()) {
     return TooLong(private_data.size(), connection.answer_room());
@@ -306,7 +313,7 @@ absl::Status ConnectionTable::Accept(IwarpConnection& connection, IwarpQp& qp,
       *parts_.now);
   if (!alive) {
     connection.Attach(nullptr);
-    return absl::FailedPreconditionError("the connection has ended");
+    return Refusal(ErrorCode::kConnectionOver, "the connection has ended");
   }
   Answered(connection);
   Update(connection);
@@ -316,7 +323,8 @@ absl::Status ConnectionTable::Accept(IwarpConnection& connection, IwarpQp& qp,
 absl::Status ConnectionTable::Reject(IwarpConnection& connection,
                                      std::span<const uint8_t> private_data) {
   if (!connection.unanswered_ || !connection.set_up().has_request()) {
-    return absl::FailedPreconditionError("the peer has closed the connection");
+    return Refusal(ErrorCode::kConnectionOver,
+                   "the peer has closed the connection");
   }
   if (private_data.size() > connection.answer_room()) {
     return TooLong(private_data.size(), connection.answer_room());
@@ -324,8 +332,9 @@ absl::Status ConnectionTable::Reject(IwarpConnection& connection,
   const bool alive = connection.endpoint_->Reject(private_data, *parts_.now);
   Answered(connection);
   Update(connection);
-  return alive ? absl::OkStatus()
-               : absl::FailedPreconditionError("the connection has ended");
+  return alive
+             ? absl::OkStatus()
+             : Refusal(ErrorCode::kConnectionOver, "the connection has ended");
 }
 
 // --- Ends --------------------------------------------------------------------

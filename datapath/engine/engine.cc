@@ -34,10 +34,11 @@ Engine::Engine(Port* port, const Environment& environment)
       now_(Now()),
       tx_(port, &counters_),
       history_(&now_),
+      failures_(&now_),
       custody_(port->pool(), &counters_),
       recovery_(
           new rc::RecoveryPool({}, &custody_, &counters_.roce, &history_)),
-      sink_(new FlowSink(&completions_, &memory_, &counters_, &now_,
+      sink_(new FlowSink(&completions_, &memory_, &counters_, &failures_, &now_,
                          environment.witness())),
       flows_(&now_, sink_.get(), &environment_),
       transmitter_(new Transmitter(&tx_, &flows_, sink_.get(), &completions_,

@@ -143,6 +143,8 @@ class Engine {
   EngineCounters CountersOfAll();
   // What happened rarely, to any of its queue pairs.
   const History& history() const { return history_; }
+  // What failed, with whom and why.
+  Failures& failures() { return failures_; }
   // The engine's queue pairs.
   QpTable& qps() { return qps_; }
   // Its iWARP connections. REQUIRES: the network serves iWARP.
@@ -208,6 +210,7 @@ class Engine {
   EngineCounters counters_;
   TransmitQueue tx_;
   History history_;
+  Failures failures_;
   FrameCustody custody_;
   std::unique_ptr<rc::RecoveryPool> recovery_;
   std::unique_ptr<FlowSink> sink_;

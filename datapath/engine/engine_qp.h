@@ -12,6 +12,7 @@
 #include <string>
 
 #include "datapath/engine/completion_queue.h"
+#include "datapath/engine/failures.h"
 #include "datapath/engine/flow.h"
 #include "datapath/engine/shared_receive_queue.h"
 #include "ras/facts/facts.h"
@@ -93,6 +94,8 @@ class EngineQp : public Flow {
   virtual RequesterCounters counters() const = 0;
   // What it has sent and received, for people.
   virtual void DescribeWork(Time now, FactWriter& facts) const = 0;
+  // With whom it was connected, and how far it came, for people.
+  virtual void DescribeFailure(Failure& failure) const = 0;
   // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
 

@@ -21,10 +21,12 @@ class FlowSink {
  public:
   // All outlive the sink. `*now` is the current time of the engine.
   FlowSink(CompletionWriter* completions, AddressSpace* memory,
-           EngineCounters* counters, const Time* now, Witness witness)
+           EngineCounters* counters, Failures* failures, const Time* now,
+           Witness witness)
       : completions_(completions),
         memory_(memory),
         counters_(counters),
+        failures_(*failures),
         now_(now),
         witness_(witness) {}
   FlowSink(const FlowSink&) = delete;
@@ -88,9 +90,10 @@ class FlowSink {
     cqe.wr_id = done.wr_id;
     cqe.byte_len = done.byte_len;
     cqe.qp_num = qp.qpn();
-    cqe.vendor_err = static_cast<uint32_t>(done.cause);
     cqe.status = done.status;
     cqe.opcode = done.opcode;
+    if (__builtin_expect(done.status != URNIC_WC_SUCCESS, 0))
+      cqe.vendor_err = OnFailed(qp, done.status, done.cause, done.wr_id);
     Write(*qp.send_cq, cqe);
   }
   void WriteReceived(const EngineQp& qp, CompletionQueue& cq,
@@ -101,17 +104,39 @@ class FlowSink {
     cqe.imm_or_key = done.imm_or_key;
     cqe.qp_num = qp.qpn();
     cqe.src_qp = done.src_qp;
-    cqe.vendor_err = static_cast<uint32_t>(done.cause);
     cqe.status = done.status;
     cqe.opcode = done.opcode;
+    if (__builtin_expect(done.status != URNIC_WC_SUCCESS, 0))
+      cqe.vendor_err = OnFailed(qp, done.status, done.cause, done.wr_id);
     cqe.wc_flags = done.wc_flags;
     cqe.sl = done.sl;
     cqe.solicited = done.solicited ? 1 : 0;
     Write(cq, cqe);
   }
 
+  // Not a work request, but its queue pair has failed.
+  void OnFailed(const Failure& failure) { failures_.Add(failure); }
+
  private:
   static constexpr uint32_t kPlacementMax = 128;
+
+  // Returns the code. What is flushed is not noted: there was a failure before,
+  // or it was wanted.
+  [[gnu::cold, gnu::noinline]] uint32_t OnFailed(const EngineQp& qp,
+                                                 uint8_t status,
+                                                 RxVerdict cause,
+                                                 uint64_t wr_id) {
+    const ErrorCode code = CodeOfStatus(status);
+    if (code != ErrorCode::kFlushed) {
+      Failure failure = FailureOf(code, qp);
+      failure.has_request = true;
+      failure.status = status;
+      failure.cause = cause;
+      failure.wr_id = wr_id;
+      failures_.Add(failure);
+    }
+    return static_cast<uint32_t>(code);
+  }
 
   void Execute() {
     for (uint32_t i = 0; i < placement_count_; ++i) {
@@ -136,6 +161,7 @@ class FlowSink {
   CompletionWriter* const completions_;
   AddressSpace* const memory_;
   EngineCounters* const counters_;
+  Failures& failures_;
   const Time* const now_;
   [[no_unique_address]] const Witness witness_;
   // Index 0: the requester, 1: the responder.

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/hash_index.h"
 #include "transport/wire/address.h"
 
@@ -34,12 +35,13 @@ class Groups {
   // kMaxMembers, or there are kMaxGroups.
   absl::StatusOr<bool> Join(RoceQp& qp, const wire::Gid& gid) {
     if (!gid.is_multicast()) {
-      return absl::InvalidArgumentError("the GID is not a multicast GID");
+      return Refusal(ErrorCode::kBadAddress, "the GID is not a multicast GID");
     }
     const auto at = groups_.find(gid);
     if (at == groups_.end()) {
       if (groups_.size() == kMaxGroups) {
-        return absl::ResourceExhaustedError(
+        return Refusal(
+            ErrorCode::kNoPlace,
             absl::StrCat("all ", kMaxGroups, " multicast groups are in use"));
       }
       groups_.emplace(gid, Members{&qp});
@@ -48,8 +50,9 @@ class Groups {
     Members& members = at->second;
     if (Contains(members, qp)) return false;
     if (members.size() == kMaxMembers) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the multicast group has ", kMaxMembers, " queue pairs"));
+      return Refusal(ErrorCode::kNoPlace,
+                     absl::StrCat("the multicast group has ", kMaxMembers,
+                                  " queue pairs"));
     }
     members.push_back(&qp);
     return false;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/engine_thread.h"
 #include "datapath/guest/give_way.h"
+#include "ras/errors/refusal.h"
 
 namespace urnic {
 
@@ -58,14 +59,16 @@ int CpusInMask() {
 absl::Status HelperThread::Start(Engine& engine) {
   const int fd = Sleeper::MakeEventFd();
   if (fd < 0) {
-    return absl::ResourceExhaustedError(
+    return Refusal(
+        ErrorCode::kNoDescriptors,
         absl::StrCat("no eventfd for the helper thread: ", strerror(errno)));
   }
   std::unique_ptr<HelperThread> helper(new HelperThread(engine, fd));
   auto thread =
       StartEngineThread("urnic-helper", [it = helper.get()] { it->Run(); });
   if (!thread.has_value()) {
-    return absl::ResourceExhaustedError("cannot create the helper thread");
+    return Refusal(ErrorCode::kNoDescriptors,
+                   "cannot create the helper thread");
   }
   helper->thread_ = *std::move(thread);
   engine.RunBy(std::move(helper));

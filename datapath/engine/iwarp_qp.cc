@@ -81,6 +81,14 @@ void IwarpQp::DescribeWork(Time now, FactWriter& facts) const {
   if (connection_ != nullptr) urnic::DescribeWork(*connection_, now, facts);
 }
 
+void IwarpQp::DescribeFailure(Failure& failure) const {
+  failure.iwarp = true;
+  if (connection_ == nullptr) return;
+  failure.has_peer = true;
+  failure.remote = connection_->tuple().remote;
+  failure.remote_port = connection_->tuple().remote_port;
+}
+
 void IwarpQp::AppendImage(Time now, std::string& out) const {
   if (connection_ != nullptr) return connection_->AppendImage(now, out);
   AppendImageTo(out, [&](std::span<uint8_t> to) {

@@ -53,6 +53,7 @@ class IwarpQp final : public EngineQp {
   // Of the TCP segments of its connections.
   RequesterCounters counters() const override;
   void DescribeWork(Time now, FactWriter& facts) const override;
+  void DescribeFailure(Failure& failure) const override;
   // With its connection, if it has one.
   void AppendImage(Time now, std::string& out) const override;
   // Without a connection. REQUIRES: it is new.

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "transport/base/hash_index.h"
 
@@ -70,24 +71,28 @@ absl::Status ToStatus(net::PathStatus status) {
     case net::PathStatus::kFound:
       return absl::OkStatus();
     case net::PathStatus::kMixedFamilies:
-      return absl::InvalidArgumentError(
+      return Refusal(
+          ErrorCode::kMixedFamilies,
           "one address is IPv4 and the other IPv6: both must be of the same "
           "family");
     case net::PathStatus::kNotLocal:
-      return absl::NotFoundError(
-          "the source GID is not an address of this port");
+      return Refusal(ErrorCode::kNotLocal,
+                     "the source GID is not an address of this port");
     case net::PathStatus::kNoRoute:
-      return absl::UnavailableError(
+      return Refusal(
+          ErrorCode::kNoRoute,
           "no route to the destination: it is in none of the networks of this "
           "port's addresses, and no entry of the route table leads there");
     case net::PathStatus::kNoAnswer:
-      return absl::DeadlineExceededError(
+      return Refusal(
+          ErrorCode::kNoAnswer,
           "the destination, or the router to it, does not answer ARP or "
           "neighbour discovery");
     case net::PathStatus::kNoRoom:
       break;
   }
-  return absl::ResourceExhaustedError(
+  return Refusal(
+      ErrorCode::kTooManyNeighbors,
       "too many neighbours are in use, or too many are being resolved");
 }
 

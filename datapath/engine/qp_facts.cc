@@ -40,6 +40,19 @@ void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts) {
   if (s.path != nullptr) AddPath(*s.path, facts);
 }
 
+void DescribeRequester(const rc::Qp& qp, Failure& failure) {
+  const rc::SendState& s = qp.send_state();
+  failure.has_requester = true;
+  failure.psn = s.una_psn.value();
+  failure.retries = s.config.retry_count;
+  failure.rnr_retries = s.config.rnr_retry;
+  failure.timeout = s.config.timeout;
+  if (s.path != nullptr) failure.answered_at = s.path->answered_at;
+  failure.timeouts = s.counters.timeouts;
+  failure.sequence_naks = s.counters.sequence_naks;
+  failure.rnr_naks = s.counters.rnr_naks;
+}
+
 void DescribeWork(const IwarpConnection& connection, Time now,
                   FactWriter& facts) {
   const tcp::Connection& tcp = connection.endpoint().connection();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "datapath/engine/failures.h"
 #include "ras/facts/facts.h"
 #include "ras/metrics/counters.h"
 #include "transport/base/time.h"
@@ -22,6 +23,8 @@ void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts);
 // Of a TCP connection, without those of its queue pair.
 void DescribeWork(const IwarpConnection& connection, Time now,
                   FactWriter& facts);
+
+void DescribeRequester(const rc::Qp& qp, Failure& failure);
 
 // All counters of a list, as "rx-packets" for rx_packets.
 template <typename Counters>

@@ -162,6 +162,10 @@ class QpOf final : public RoceQp {
     // Others acknowledge nothing: the facts of every service say it all.
     if constexpr (kIsRc) urnic::DescribeWork(core(), now, facts);
   }
+  void DescribeFailure(Failure& failure) const override {
+    DescribePeer(failure);
+    if constexpr (kIsRc) DescribeRequester(core(), failure);
+  }
   void AppendImage(Time now, std::string& out) const override {
     AppendImageTo(out, [&](std::span<uint8_t> to) {
       return ExtractImage(core(), now, to);

@@ -7,6 +7,7 @@
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/transmitter.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "transport/iwarp/qp/image.h"
 
@@ -23,19 +24,21 @@ bool IsRc(const EngineQp& qp) { return qp.kind() == Flow::Kind::kRcQp; }
 template <typename Qp>
 absl::Status MakeRoomFor(uint32_t qpn, NumberTable<Qp>& qps) {
   if (qps.Find(qpn) != nullptr) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("queue pair number ", qpn, " is in use"));
+    return Refusal(ErrorCode::kNumberTaken,
+                   absl::StrCat("queue pair number ", qpn, " is in use"));
   }
   if (!qps.MakeRoomFor(qpn)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "queue pair number ", qpn, " has no place in a table of ", qps.max()));
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat("queue pair number ", qpn,
+                                " has no place in a table of ", qps.max()));
   }
   return absl::OkStatus();
 }
 
 absl::Status Refused(uint32_t qpn, const ImageRefusal& refusal) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the image of queue pair ", qpn, " is refused: ", refusal.Text()));
+  return Refusal(ErrorCode::kImageRefused,
+                 absl::StrCat("the image of queue pair ", qpn,
+                              " is refused: ", refusal.Text()));
 }
 
 }  // namespace
@@ -46,8 +49,8 @@ absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
   if (config.service == QpService::kIwarp) return CreateIwarp(config);
   NumberTable<RoceQp>& qps = network_->qps();
   if (qps.size() == qps.max()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("all ", qps.max(), " queue pairs are in use"));
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat("all ", qps.max(), " queue pairs are in use"));
   }
   //= IBTA 12.9.8.4: a queue pair number is not used again while its connection
   //= is in TIMEWAIT
@@ -55,7 +58,8 @@ absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
     return network_->gsi().IsQpnBusy(Qpn{number});
   });
   if (!qpn.has_value()) {
-    return absl::ResourceExhaustedError(
+    return Refusal(
+        ErrorCode::kNoPlace,
         "no queue pair number is left: all numbers that are leased to this "
         "network are in use, or have connections in TIMEWAIT");
   }
@@ -66,12 +70,12 @@ absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
 absl::StatusOr<EngineQp*> QpTable::CreateIwarp(EngineQpConfig config) {
   NumberTable<EngineQp>& qps = network_->iwarp_qps();
   if (!network_->serves_iwarp()) {
-    return absl::UnimplementedError("the network has no iWARP");
+    return Refusal(ErrorCode::kNotBuilt, "the network has no iWARP");
   }
   const std::optional<uint32_t> qpn = qps.Draw([](uint32_t) { return false; });
   if (!qpn.has_value()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("all ", qps.max(), " queue pairs are in use"));
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat("all ", qps.max(), " queue pairs are in use"));
   }
   config.limits.qpn = *qpn;
   std::unique_ptr<EngineQp> qp =
@@ -228,7 +232,7 @@ absl::Status QpTable::InsertIwarp(IwarpQp& qp, ConnectionTable& connections,
   }
   if (!refusal.ok()) return Refused(qp.qpn(), refusal);
   if (!shape.has_value()) {
-    return absl::InvalidArgumentError("the image has no queue pair");
+    return Refusal(ErrorCode::kImageRefused, "the image has no queue pair");
   }
   qp.MakeRoomForReads(shape->replay_slots);
   if (kind == ImageKind::kIwarp) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/libc/high_fd.h"
 
 namespace urnic {
@@ -36,7 +37,8 @@ absl::StatusOr<Reactor*> Reactor::Start(Engine& engine) {
     const int error = errno;
     if (event_fd >= 0) close(event_fd);
     if (epoll_fd >= 0) close(epoll_fd);
-    return absl::ResourceExhaustedError(
+    return Refusal(
+        ErrorCode::kNoDescriptors,
         absl::StrCat("no descriptor to sleep on: ", strerror(error)));
   }
   std::unique_ptr<Reactor> reactor(new Reactor(engine, event_fd, epoll_fd));

@@ -29,6 +29,12 @@ RoceQp::RoceQp(Kind kind, const EngineQpConfig& config)
   wire_service_ = WireService(config.service);
 }
 
+void RoceQp::DescribePeer(Failure& failure) const {
+  failure.has_peer = service_ != QpService::kUd && path.remote != wire::Gid{};
+  failure.remote = path.remote;
+  failure.remote_qpn = config().dest_qpn;
+}
+
 std::unique_ptr<RoceQp> RoceQp::Create(const EngineQpConfig& config,
                                        mem::MrTable* mrs,
                                        rc::RecoveryPool* pool) {

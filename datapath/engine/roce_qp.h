@@ -105,6 +105,8 @@ class RoceQp : public EngineQp {
  protected:
   RoceQp(Kind kind, const EngineQpConfig& config);
 
+  void DescribePeer(Failure& failure) const;
+
  private:
   const uint32_t xrc_domain_;
 

@@ -43,6 +43,7 @@ class FakeQp final : public EngineQp {
   const QpConfig& config() const override { return config_; }
   RequesterCounters counters() const override { return {}; }
   void DescribeWork(Time, FactWriter&) const override {}
+  void DescribeFailure(Failure&) const override {}
   void AppendImage(Time, std::string&) const override {}
 
  private:

@@ -26,6 +26,7 @@
 #include "datapath/guest/asymmetric_fence.h"
 #include "datapath/guest/debug_file.h"
 #include "datapath/guest/engine_thread.h"
+#include "ras/errors/refusal.h"
 #include "verbs/libc/file_size_signal.h"
 
 // Functions of the EAL that the linker redirects here (--wrap in BUILD.bazel).
@@ -132,7 +133,8 @@ absl::Status ChooseMemory(const EalOptions& options, bool& huge,
   const char* env = std::getenv("URNIC_HUGEPAGES");
   const std::string_view wish = env == nullptr ? "auto" : env;
   if (wish != "auto" && wish != "on" && wish != "off" && !wish.empty()) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadSpec,
         absl::StrCat("URNIC_HUGEPAGES=", env, ": must be on, off or auto"));
   }
   const uint32_t huge_mb =
@@ -141,9 +143,11 @@ absl::Status ChooseMemory(const EalOptions& options, bool& huge,
   const uint64_t free = wish == "off" ? 0 : FreeHugePages();
   huge = free >= needed;
   if (wish == "on" && !huge) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "URNIC_HUGEPAGES=on, but ", free, " huge pages of 2 MB are free and ",
-        needed, " are needed: sysctl vm.nr_hugepages=", needed, " as root"));
+    return Refusal(ErrorCode::kHugePages,
+                   absl::StrCat("URNIC_HUGEPAGES=on, but ", free,
+                                " huge pages of 2 MB are free and ", needed,
+                                " are needed: sysctl vm.nr_hugepages=", needed,
+                                " as root"));
   }
   memory_mb = huge                     ? huge_mb
               : options.memory_mb != 0 ? options.memory_mb
@@ -207,12 +211,14 @@ absl::Status RunInit(StartArgs& args) {
   pthread_t thread;
   const int rc = pthread_create(&thread, nullptr, InitThread, &args);
   if (rc != 0) {
-    return absl::InternalError(absl::StrCat(
-        "DPDK: cannot create a thread to start it: ", strerror(rc)));
+    return Refusal(ErrorCode::kDpdkFailed,
+                   absl::StrCat("DPDK: cannot create a thread to start it: ",
+                                strerror(rc)));
   }
   pthread_join(thread, nullptr);
   if (args.result < 0) {
-    return absl::InternalError(
+    return Refusal(
+        ErrorCode::kDpdkFailed,
         absl::StrCat("DPDK did not start: ", rte_strerror(args.error), " (",
                      args.message, "); URNIC_DEBUG=- shows its messages"));
   }
@@ -275,7 +281,8 @@ absl::Status StartEal(const EalOptions& options) {
     case State::kUsable:
       return absl::OkStatus();
     case State::kForked:
-      return absl::FailedPreconditionError(
+      return Refusal(
+          ErrorCode::kDpdkAfterFork,
           "DPDK runs in the parent process and cannot be used after fork()");
     case State::kFailed:
       return *g_failure;
@@ -352,7 +359,8 @@ absl::StatusOr<unsigned> AllocateLcore() {
       }
     }
   }
-  return absl::ResourceExhaustedError("128 ports are open in this process");
+  return Refusal(ErrorCode::kTooManyPorts,
+                 "128 ports are open in this process");
 }
 
 void FreeLcore(unsigned lcore) {

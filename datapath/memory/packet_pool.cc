@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/tsan_frames.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 
 namespace urnic {
@@ -56,9 +57,10 @@ absl::StatusOr<rte_mempool*> TakePool(uint16_t data_room, uint32_t count) {
   if (pool == nullptr) {
     const uint64_t mb =
         (uint64_t{count} * (data_room + sizeof(rte_mbuf) + 64) >> 20) + 1;
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "packet buffers: ", count, " of ", data_room, " bytes need ", mb,
-        " MB of DPDK memory: ", rte_strerror(rte_errno)));
+    return Refusal(ErrorCode::kNoMemory,
+                   absl::StrCat("packet buffers: ", count, " of ", data_room,
+                                " bytes need ", mb, " MB of DPDK memory: ",
+                                rte_strerror(rte_errno)));
   }
   return pool;
 }

@@ -34,6 +34,7 @@
 #include "datapath/port/ring_pair.h"
 #include "datapath/port/transmit_ring.h"
 #include "datapath/port/unix_socket.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 
 namespace urnic {
@@ -64,7 +65,8 @@ std::multiset<std::string>& MemifServers() {
 
 absl::Status Failed(const PortSpec& spec, const char* what, int error) {
   const std::string message = TakeLastEalError();
-  return absl::UnavailableError(
+  return Refusal(
+      ErrorCode::kDeviceFailed,
       absl::StrCat(spec.identity, ": ", what,
                    " failed: ", rte_strerror(error < 0 ? -error : error),
                    message.empty() ? "" : absl::StrCat(" (", message, ")")));
@@ -509,9 +511,11 @@ absl::StatusOr<std::unique_ptr<DpdkDevice>> DeviceProbe::Take() {
     // Otherwise the sockets of a failed virtio_user server would accept the
     // connections meant for the next one.
     if (spec_.probe_waits) CloseSockets(job_->socket_path);
-    return absl::UnavailableError(absl::StrCat(
-        spec_.identity, ": DPDK found no device: ",
-        job_->message.empty() ? rte_strerror(-job_->result) : job_->message));
+    return Refusal(
+        ErrorCode::kDeviceFailed,
+        absl::StrCat(spec_.identity, ": DPDK found no device: ",
+                     job_->message.empty() ? rte_strerror(-job_->result)
+                                           : job_->message));
   }
   if (spec_.kind == PortKind::kMemif && spec_.listens) {
     MemifServers().insert(spec_.socket);

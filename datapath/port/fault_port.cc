@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
+#include "ras/errors/refusal.h"
 #include "verbs/libc/high_fd.h"
 
 namespace urnic {
@@ -54,8 +55,9 @@ absl::StatusOr<std::unique_ptr<FaultPort>> FaultPort::Create(
   std::unique_ptr<FaultPort> faulty(
       new FaultPort(std::move(port), spec, std::move(note), clock));
   if (faulty->OpenDescriptors()) return faulty;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "no timer for the faults of the port: ", std::strerror(errno)));
+  return Refusal(ErrorCode::kNoDescriptors,
+                 absl::StrCat("no timer for the faults of the port: ",
+                              std::strerror(errno)));
 }
 
 FaultPort::FaultPort(std::unique_ptr<Port> port, const impair::FaultSpec& spec,

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/libc/high_fd.h"
 
 namespace urnic {
@@ -213,11 +214,13 @@ Attempt Claim(const std::string& name, const char* identity, bool pass_over) {
 }
 
 absl::Status Busy(const std::string& identity, const Attempt& attempt) {
-  return absl::AlreadyExistsError(absl::StrCat(
-      "port ", identity,
-      " is in use by another RNIC: a program under urnic run",
-      ProcessBehind(attempt.holder ? attempt.holder->name : NameOf(identity))
-          .value_or(" that is starting or ending")));
+  return Refusal(
+      ErrorCode::kPortBusy,
+      absl::StrCat("port ", identity,
+                   " is in use by another RNIC: a program under urnic run",
+                   ProcessBehind(attempt.holder ? attempt.holder->name
+                                                : NameOf(identity))
+                       .value_or(" that is starting or ending")));
 }
 
 std::string Ignored(std::string_view what, const Holder& holder) {
@@ -236,7 +239,8 @@ absl::Status PortClaim::TakePort(const std::string& identity) {
   lock_fd_ = attempt.fd;
   if (lock_fd_ == -EADDRINUSE) return Busy(identity, attempt);
   if (lock_fd_ < 0) {
-    return absl::InternalError(
+    return Refusal(
+        ErrorCode::kSystem,
         absl::StrCat("port ", identity, ": claim: ", strerror(-lock_fd_)));
   }
   Track(lock_fd_);
@@ -258,8 +262,8 @@ absl::Status PortClaim::TakeOrdinal() {
       ordinal_fd_ = attempt.fd;
       if (ordinal_fd_ == -EADDRINUSE) continue;
       if (ordinal_fd_ < 0) {
-        return absl::InternalError(
-            absl::StrCat("RNIC ordinal: ", strerror(-ordinal_fd_)));
+        return Refusal(ErrorCode::kSystem,
+                       absl::StrCat("RNIC ordinal: ", strerror(-ordinal_fd_)));
       }
       Track(ordinal_fd_);
       if (attempt.holder) {
@@ -271,8 +275,10 @@ absl::Status PortClaim::TakeOrdinal() {
       return absl::OkStatus();
     }
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "all ", kOrdinals, " RNIC ordinals of this network namespace are taken"));
+  return Refusal(
+      ErrorCode::kTooManyPorts,
+      absl::StrCat("all ", kOrdinals,
+                   " RNIC ordinals of this network namespace are taken"));
 }
 
 absl::StatusOr<PortClaim> PortClaim::Take(std::string_view identity) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 
 namespace urnic {
 namespace {
@@ -43,8 +44,8 @@ constexpr PortDriver kDrivers[] = {
 std::string S(std::string_view v) { return std::string(v); }
 
 absl::Status Bad(std::string_view dev, std::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("port ", S(dev), ": ", S(why)));
+  return Refusal(ErrorCode::kBadSpec,
+                 absl::StrCat("port ", S(dev), ": ", S(why)));
 }
 
 absl::StatusOr<DriverText::Pairs> ParsePairs(std::string_view dev,
@@ -104,10 +105,13 @@ absl::StatusOr<DriverText> ParseDriverText(std::string_view dev) {
       std::find_if(std::begin(kDrivers), std::end(kDrivers),
                    [&](const PortDriver& d) { return name == d.name; });
   if (text.driver == std::end(kDrivers)) {
-    return absl::UnimplementedError(absl::StrCat(
-        "port ", S(dev), ": this build has no driver '", S(name),
-        "'; it has iface:NAME, loop, ring:NAME:a|b, net_virtio_user, "
-        "net_vhost, net_memif, net_af_packet, net_ring, net_tap, net_null"));
+    return Refusal(
+        ErrorCode::kNoDriver,
+        absl::StrCat(
+            "port ", S(dev), ": this build has no driver '", S(name),
+            "'; it has iface:NAME, loop, ring:NAME:a|b, net_virtio_user, "
+            "net_vhost, net_memif, net_af_packet, net_ring, net_tap, "
+            "net_null"));
   }
   absl::StatusOr<DriverText::Pairs> pairs =
       ParsePairs(dev, comma < dev.size() ? dev.substr(comma + 1) : "");

@@ -16,6 +16,7 @@
 #include "datapath/port/loop_port.h"
 #include "datapath/port/port_keeper.h"
 #include "datapath/port/port_spec.h"
+#include "ras/errors/refusal.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic {
@@ -28,8 +29,8 @@ absl::StatusOr<wire::MacAddress> InterfaceMac(const std::string& name) {
   const int rc = fd < 0 ? -1 : ioctl(fd, SIOCGIFHWADDR, &request);
   if (fd >= 0) close(fd);
   if (rc != 0) {
-    return absl::NotFoundError(
-        absl::StrCat("mac=port: there is no interface ", name));
+    return Refusal(ErrorCode::kNoInterface,
+                   absl::StrCat("mac=port: there is no interface ", name));
   }
   wire::MacAddress mac;
   std::memcpy(&mac, request.ifr_hwaddr.sa_data, sizeof(mac));
@@ -40,8 +41,9 @@ absl::StatusOr<wire::MacAddress> ChooseMac(const PortConfig& config,
                                            const PortSpec& spec) {
   if (config.mac_of_interface) {
     if (spec.kind != PortKind::kAfPacket) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "port ", config.dev, ": mac=port needs a kernel interface"));
+      return Refusal(ErrorCode::kBadSpec,
+                     absl::StrCat("port ", config.dev,
+                                  ": mac=port needs a kernel interface"));
     }
     return InterfaceMac(spec.name);
   }

@@ -18,6 +18,7 @@
 #include "datapath/guest/engine_thread.h"
 #include "datapath/port/socket_trust.h"
 #include "datapath/port/unix_socket.h"
+#include "ras/errors/refusal.h"
 #include "verbs/libc/high_fd.h"
 
 namespace urnic {
@@ -121,7 +122,8 @@ absl::Status PortKeeper::OpenDescriptors() {
   if (epoll_fd_ < 0 || engine_event_fd_ < 0 || event_fd_ < 0 ||
       !EpollControl(epoll_fd_, EPOLL_CTL_ADD, engine_event_fd_,
                     EPOLLIN | EPOLLET)) {
-    return absl::ResourceExhaustedError(
+    return Refusal(
+        ErrorCode::kNoDescriptors,
         absl::StrCat(spec_.identity, ": descriptors: ", strerror(errno)));
   }
   return absl::OkStatus();
@@ -140,7 +142,8 @@ absl::StatusOr<std::shared_ptr<PortKeeper>> PortKeeper::Start(
   const int rc = pthread_create(&thread, nullptr, ThreadMain, handover);
   if (rc != 0) {
     delete handover;
-    return absl::ResourceExhaustedError(
+    return Refusal(
+        ErrorCode::kNoDescriptors,
         absl::StrCat(keeper->spec_.identity, ": thread: ", strerror(rc)));
   }
   pthread_setname_np(thread, "urnic-keeper");

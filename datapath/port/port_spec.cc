@@ -19,6 +19,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "datapath/port/port.h"
+#include "ras/errors/refusal.h"
 #include "verbs/libc/owner_dir.h"
 
 namespace urnic {
@@ -37,8 +38,8 @@ constexpr uint32_t kRingSlotsMin = 64;
 std::string S(std::string_view v) { return std::string(v); }
 
 absl::Status Bad(std::string_view dev, std::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("port ", S(dev), ": ", S(why)));
+  return Refusal(ErrorCode::kBadSpec,
+                 absl::StrCat("port ", S(dev), ": ", S(why)));
 }
 
 const std::string* Find(const Pairs& pairs, std::string_view key) {
@@ -330,10 +331,12 @@ absl::StatusOr<PortSpec> ParsePortSpec(std::string_view dev, uint16_t mtu) {
     return ParseVdev("net_af_packet,iface=" + S(dev.substr(6)), mtu);
   }
   if (dev.starts_with("xdp:") || LooksLikePci(dev)) {
-    return absl::UnimplementedError(absl::StrCat(
-        "port ", S(dev),
-        ": this build carries no driver for NICs by PCI address or af_xdp; "
-        "use iface:NAME for a kernel interface"));
+    return Refusal(
+        ErrorCode::kNoDriver,
+        absl::StrCat(
+            "port ", S(dev),
+            ": this build carries no driver for NICs by PCI address or af_xdp; "
+            "use iface:NAME for a kernel interface"));
   }
   return ParseVdev(dev, mtu);
 }

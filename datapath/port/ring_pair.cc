@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/device_gate.h"
 #include "datapath/port/port_spec.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 
 namespace urnic {
@@ -54,7 +55,8 @@ absl::StatusOr<RingEnd> RingEndOf(const std::string& name, int side) {
         rte_ring_create(ring_name.c_str(), kRingPairSlots, SOCKET_ID_ANY,
                         RING_F_SP_ENQ | RING_F_SC_DEQ);
     if (pair.ring[i] == nullptr) {
-      return absl::ResourceExhaustedError(
+      return Refusal(
+          ErrorCode::kNoMemory,
           absl::StrCat("ring ", name, ": ", rte_strerror(rte_errno)));
     }
   }

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import signal
 
 import bed
@@ -98,6 +99,34 @@ def events_of_a_silent_peer(context):
         apart = (first["age-us"] - second["age-us"]) / 1e6
         context.check(0.9 * seconds < apart < 2 * seconds, events)
         server.signal(signal.SIGCONT)
+
+
+@suite.test("vhost/code-of-a-dead-peer")
+def code_of_a_dead_peer(context):
+    """perftest prints vendor_err of the completion that failed, which urnic
+    explains."""
+    argv = ["ib_write_bw", "-x", "3", "-F", "-D", "30", "-u", "10"]
+    context.need(argv[0])
+    with beds.make(context.tools, "vhost") as place:
+        env = {"XDG_RUNTIME_DIR": place.directory}
+        server, client = place.spawn_pair(argv, {"env": env}, {"env": env})
+        pid = str(client.pid)
+
+        def sends():
+            qps = shown(context, place, 1, "qp", "pid", pid)
+            return qps and qps[0].get("bytes-acked")
+
+        bed.await_true(sends, 20, "a transfer")
+        server.signal(signal.SIGKILL)
+        result = client.wait(30)
+        output = result.out + result.err
+        code = re.search(r"Failed status 12.* syndrom (0x[0-9a-f]+)", output)
+        context.check(code, output)
+        result = place.run(1, [context.tools.urnic, "explain",
+                               str(int(code.group(1), 16))], rnic=False)
+        context.check_ok(result)
+        context.check(result.out.startswith(
+            "URN1001 (error): The peer acknowledged nothing"), result.out)
 
 
 for _bed in ("vhost", "veth9000"):

@@ -5,6 +5,7 @@ docs/troubleshooting.md quotes messages that the program has.
 usage: manual_test.py URNIC LIBRARY...
 """
 
+import json
 import os
 import re
 import shutil
@@ -214,6 +215,16 @@ class Operate(unittest.TestCase):
         cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
         self.assertEqual(set(names),
                          set(re.findall(r"`([\w-]+)`", " ".join(cells))))
+
+    def test_the_page_has_the_codes(self):
+        codes = json.loads(subprocess.run(
+            [URNIC, "explain", "--json"], check=True, text=True,
+            stdout=subprocess.PIPE).stdout)
+        self.assertGreater(len(codes), 50)
+        rows = [f"| `{c['code']}` | {c['severity']} | {c['text']} |"
+                for c in codes]
+        page = read("operate", "errors.md").splitlines()
+        self.assertEqual(rows, [r for r in page if r.startswith("| `URN")])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ TOP_FOLDERS = ("bench", "datapath", "docs", "packaging", "ras",
 PURE_FOLDERS = ("transport/",)
 PURE_EXCEPTIONS = ("transport/base/check.h",)
 DPDK_FOLDERS = ("datapath/", "bench/")
+# Their refusals have codes.
+CODED_FOLDERS = ("transport/", "datapath/", "verbs/")
 # Within the library, only the engine includes these.
 CORE_FOLDERS = ("transport/rc/", "transport/uc/", "transport/ud/")
 CODE_SUFFIXES = (".h", ".c", ".cc", ".def")
@@ -71,6 +73,11 @@ class File:
                 not stem.endswith(("_test", "_fuzz")))
 
     @property
+    def is_test(self):
+        stem = os.path.splitext(self.path)[0]
+        return stem.endswith(("_test", "_fuzz")) or "/testing/" in self.path
+
+    @property
     def code(self):
         """The text with comments and literals blanked, line by line alike."""
         if self._code is None:
@@ -117,6 +124,18 @@ def check_dpdk(f):
             yield finding("dpdk", f, i,
                           "only datapath/ and bench/ may include " +
                           line.split()[-1])
+
+
+def check_refusals(f):
+    """Each refused call has a code: ras/errors makes the Status."""
+    if not f.is_code or not f.path.startswith(CODED_FOLDERS):
+        return
+    if f.path.startswith("verbs/cli/") or f.is_test:
+        return
+    for number, line in enumerate(f.code.split("\n"), 1):
+        if re.search(r"\babsl::[A-Z]\w*Error\(", line):
+            yield finding("refusal", f, number,
+                          "a Status without a code: use Refusal()")
 
 
 def check_file_lines(f):
@@ -209,7 +228,7 @@ def check_function_lines(f):
                       (worst[1], FUNCTION_LINES_MAX), worst[1])
 
 
-RULES = (check_pure, check_dpdk, check_file_lines, check_columns,
+RULES = (check_pure, check_dpdk, check_refusals, check_file_lines, check_columns,
          check_whitespace, check_words, check_guard, check_function_lines)
 
 

@@ -49,6 +49,14 @@ class RulesTest(unittest.TestCase):
         self.assertEqual([], rules("datapath/port.cc", line))
         self.assertEqual([], rules("bench/raw.cc", line))
 
+    def test_a_refusal_has_a_code(self):
+        line = 'return absl::NotFoundError("no interface");\n'
+        self.assertEqual(["refusal"], rules("datapath/port/a.cc", line))
+        self.assertEqual([], rules("datapath/port/a_test.cc", line))
+        self.assertEqual([], rules("verbs/cli/a.cc", line))
+        self.assertEqual([], rules("verbs/control/a.cc",
+                                   'return Refusal(ErrorCode::kInUse, "x");\n'))
+
     def test_file_length(self):
         self.assertEqual([], rules("verbs/a.py", "x\n" * 600))
         self.assertEqual(["file-lines"], rules("verbs/a.py", "x\n" * 601))

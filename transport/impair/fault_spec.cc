@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 
 namespace urnic::impair {
 namespace {
@@ -244,8 +245,9 @@ constexpr Key kKeys[] = {
 
 absl::Status Wrong(std::string_view item, const char* what,
                    std::string_view form) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "fault: \"", Abseil(item), "\" ", what, "; write ", Abseil(form)));
+  return Refusal(ErrorCode::kBadSpec,
+                 absl::StrCat("fault: \"", Abseil(item), "\" ", what,
+                              "; write ", Abseil(form)));
 }
 
 absl::Status ReadItem(std::string_view item, uint32_t& seen, Draft& draft) {
@@ -275,7 +277,8 @@ absl::Status Join(Draft& draft) {
     config.reorder_by = std::max(config.delay * 10, kHeldBackLeast);
   if (config.bits_per_second == 0 &&
       (config.buffer_bytes != 0 || config.red.max_bytes != 0)) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadSpec,
         "fault: buffer= and red= describe the queue of a slow wire; also give "
         "its rate=");
   }
@@ -283,7 +286,8 @@ absl::Status Join(Draft& draft) {
     config.buffer_bytes = kBufferDefault;
   }
   if (config.red.max_bytes > config.buffer_bytes) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadSpec,
         absl::StrCat("fault: red= goes up to ", config.red.max_bytes,
                      " bytes, but the buffer holds ", config.buffer_bytes,
                      "; give a larger buffer="));

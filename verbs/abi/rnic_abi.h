@@ -191,7 +191,7 @@ struct urnic_cqe {
   uint32_t imm_or_key; /* as in the WQE */
   uint32_t qp_num;
   uint32_t src_qp;
-  uint32_t vendor_err; /* RxVerdict that caused an error */
+  uint32_t vendor_err; /* of an error: ras/errors/error_codes.def */
   uint8_t status;      /* enum urnic_wc_status */
   uint8_t opcode;
   uint8_t wc_flags;

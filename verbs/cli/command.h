@@ -22,6 +22,7 @@ inline constexpr int kExitNotFound = 127;
 void AddAddrCommand(CLI::App& app, int* exit_status);
 void AddDemoCommand(CLI::App& app, int* exit_status);
 void AddDoctorCommand(CLI::App& app, int* exit_status);
+void AddExplainCommand(CLI::App& app, int* exit_status);
 void AddRouteCommand(CLI::App& app, int* exit_status);
 void AddShowCommand(CLI::App& app, int* exit_status);
 void AddStateCommand(CLI::App& app, int* exit_status);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "datapath/port/port_driver.h"
+#include "ras/errors/refusal.h"
 #include "transport/impair/fault_spec.h"
 #include "transport/iwarp/options/options_spec.h"
 #include "verbs/identity/device_identity.h"
@@ -98,9 +99,9 @@ absl::Status CheckSpecs(const urnic_device_identity& device) {
     status = impair::ParseFaultSpec(device.fault).status();
   if (status.ok()) status = iwarp::ParseOptions(device.iwarp).status();
   if (status.ok()) return status;
-  return absl::InvalidArgumentError(
-      absl::StrCat("port ", device.ordinal + 1, " (\"", device.dev,
-                   "\"): ", std::string(status.message())));
+  return Prefixed(
+      absl::StrCat("port ", device.ordinal + 1, " (\"", device.dev, "\"): "),
+      status);
 }
 
 absl::Status CheckPorts(const std::string& ports) {

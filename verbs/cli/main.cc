@@ -134,6 +134,7 @@ int main(int argc, char** argv) {
   urnic::AddAddrCommand(app, &exit_status);
   urnic::AddRouteCommand(app, &exit_status);
   urnic::AddShowCommand(app, &exit_status);
+  urnic::AddExplainCommand(app, &exit_status);
   urnic::AddStateCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);
   urnic::AddDoctorCommand(app, &exit_status);

@@ -54,8 +54,9 @@ void Print(const std::vector<Facts>& objects, const ShowArguments& arguments) {
 
 // Empty: it is one.
 std::string KindMistake(const std::string& kind) {
-  const std::vector<std::string> kinds = {"dev", "link", "qp",  "cq", "mr",
-                                          "mw",  "pd",   "srq", "ah", "event"};
+  const std::vector<std::string> kinds = {"dev", "link",  "qp",   "cq",
+                                          "mr",  "mw",    "pd",   "srq",
+                                          "ah",  "event", "error"};
   if (std::ranges::count(kinds, kind) != 0) return "";
   const std::string advice = DidYouMean(kind, kinds);
   return absl::StrCat("unknown kind \"", kind, "\"",
@@ -103,7 +104,8 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
   CLI::App* command = app.add_subcommand(
       "show", "List the objects of RNICs in running programs");
   command->footer(
-      "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah or event. "
+      "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, event or "
+      "error. "
       "FILTER is a name and its value, as they are printed; values may be "
       "lists and "
       "ranges: urnic show qp lqpn 17,20-30 type RC. Shows programs of the same "

@@ -1,6 +1,7 @@
 #include "verbs/control/address_handle.h"
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/qp_path.h"
 
@@ -10,15 +11,14 @@ absl::StatusOr<std::unique_ptr<AddressHandle>> AddressHandle::Create(
     Pd& pd, const AddressVector& vector) {
   Device& device = pd.device();
   if (!HasService(device.kind(), QpService::kUd)) {
-    return absl::UnimplementedError(absl::StrCat(
-        "create_ah: ", device.identity().name, " has no datagrams"));
+    return Refusal(ErrorCode::kNotBuilt,
+                   absl::StrCat("create_ah: ", device.identity().name,
+                                " has no datagrams"));
   }
   // All queue pairs may share the handle, so no QPN goes into the UDP port.
   auto path = ResolvePath(device, vector, 0, 0);
   if (!path.ok()) {
-    return absl::Status(
-        path.status().code(),
-        absl::StrCat("create_ah: ", std::string(path.status().message())));
+    return Prefixed("create_ah: ", path.status());
   }
   if (absl::Status s = device.ahs().Reserve(device.name()); !s.ok()) return s;
   uint32_t number = 0;

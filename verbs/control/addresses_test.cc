@@ -238,9 +238,10 @@ TEST_F(AddressesTest, TheCountersOfThePortAreListedWithThePort) {
 TEST_F(AddressesTest, ARouterMustBeOnALinkOfOurs) {
   EXPECT_THAT(
       Ask("route add 10.2.0.0/16 via 10.8.0.1"),
-      ::testing::AllOf(::testing::StartsWith(
-                           "error\nvia 10.8.0.1 is in none of the networks"),
-                       HasSubstr(" 10.9.0.1/24")));
+      ::testing::AllOf(
+          ::testing::StartsWith(
+              "error\nURN3009: via 10.8.0.1 is in none of the networks"),
+          HasSubstr(" 10.9.0.1/24")));
   EXPECT_THAT(Ask("route add default via fd77::1"),
               HasSubstr("is in none of the networks"));
   EXPECT_EQ(Ask("route"), "ok\n");

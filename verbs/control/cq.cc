@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
+#include "verbs/control/device.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/control/errors.h"
 
 namespace urnic::control {
@@ -84,7 +87,8 @@ absl::Status Cq::Resize(uint32_t wanted) {
   Engine::ControlScope scope(device_.engine());
   OptionalLock lock(polling_.lock);
   if (!polling_.ring.MoveTo(RingOf(*ring), entries)) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("resize_cq: cqe ", wanted, " is too few: the queue has ",
                      polling_.ring.Ready(), " completions"));
   }
@@ -96,7 +100,8 @@ absl::Status Cq::Resize(uint32_t wanted) {
 
 absl::Status Cq::Moderate(uint16_t count, uint16_t period_us) {
   if (count > 1 && period_us == 0) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("modify_cq: cq_count ", count, " needs a cq_period"));
   }
   Engine::ControlScope scope(device_.engine());
@@ -122,6 +127,10 @@ void Cq::OnCompletionEvent(CompletionQueue&) {
 }
 
 void Cq::OnCqOverflow(CompletionQueue&) {
+  device_.engine().failures().Add(
+      {.code = ErrorCode::kCqOverflow,
+       .iwarp = HasService(device_.kind(), QpService::kIwarp),
+       .cqn = static_cast<uint32_t>(number())});
   if (events_ != nullptr) events_->OnCqError(*this);
 }
 

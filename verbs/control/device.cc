@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/object_facts.h"
@@ -28,10 +29,10 @@ OpenDevices& TheOpenDevices() {
 absl::StatusOr<std::shared_ptr<Device>> Device::Open(
     const urnic_device_identity& identity, const ProgramHooks& hooks) {
   if (InForkedChild()) {
-    return absl::AbortedError(
-        absl::StrCat(identity.name,
-                     ": the device belongs to the parent of "
-                     "this forked process"));
+    return Refusal(ErrorCode::kAfterFork,
+                   absl::StrCat(identity.name,
+                                ": the device belongs to the parent of "
+                                "this forked process"));
   }
   InstallForkGuard();
   return TheOpenDevices().Share(
@@ -41,9 +42,7 @@ absl::StatusOr<std::shared_ptr<Device>> Device::Open(
         if (nic.ok()) {
           return std::unique_ptr<Device>(new Device(identity, *std::move(nic)));
         }
-        return absl::Status(nic.status().code(),
-                            absl::StrCat(identity.name, ": ",
-                                         std::string(nic.status().message())));
+        return Prefixed(absl::StrCat(identity.name, ": "), nic.status());
       });
 }
 

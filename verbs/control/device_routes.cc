@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/engine_thread.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/libc/high_fd.h"
@@ -36,7 +37,7 @@ absl::StatusOr<net::Route> ParseRoute(std::string_view text) {
   char error[256];
   if (urnic_ip_route_parse(text.data(), text.size(), &route, error,
                            sizeof(error)) != 0) {
-    return absl::InvalidArgumentError(error);
+    return Refusal(ErrorCode::kBadAddress, error);
   }
   return RouteOf(route);
 }
@@ -179,7 +180,8 @@ absl::Status DeviceRoutes::CheckGateway(
     }
   }
   if (links.empty()) links = " (none of its family)";
-  return absl::FailedPreconditionError(
+  return Refusal(
+      ErrorCode::kNotOurs,
       absl::StrCat("via ", IpText(router), " is in none of the networks of ",
                    name_, "'s addresses", links));
 }
@@ -187,9 +189,10 @@ absl::Status DeviceRoutes::CheckGateway(
 absl::Status DeviceRoutes::Add(const net::Route& route) {
   std::lock_guard lock(mutex_);
   if (own_.Add(route)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      name_, ": ", RouteText(route), " is one too many; the limit is ",
-      net::RouteTable::kMaxRoutes, " routes"));
+  return Refusal(ErrorCode::kNoPlace,
+                 absl::StrCat(name_, ": ", RouteText(route),
+                              " is one too many; the limit is ",
+                              net::RouteTable::kMaxRoutes, " routes"));
 }
 
 absl::Status DeviceRoutes::Remove(const net::Route& route) {
@@ -198,12 +201,13 @@ absl::Status DeviceRoutes::Remove(const net::Route& route) {
   // A copy, only to see whether the kernel has this route.
   net::RouteTable kernel = kernel_;
   if (kernel.Remove(route)) {
-    return absl::FailedPreconditionError(
+    return Refusal(
+        ErrorCode::kNotOurs,
         absl::StrCat(name_, ": ", RouteText(route),
                      " belongs to the kernel; remove it with ip route del"));
   }
-  return absl::NotFoundError(
-      absl::StrCat(name_, " has no route ", RouteText(route)));
+  return Refusal(ErrorCode::kNoSuchAddress,
+                 absl::StrCat(name_, " has no route ", RouteText(route)));
 }
 
 }  // namespace urnic::control

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 
 namespace urnic::control {
 
@@ -37,7 +38,8 @@ int ErrnoOf(const absl::Status& status) {
 absl::Status CheckRange(const char* name, uint64_t value, uint64_t min,
                         uint64_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
+  return Refusal(
+      ErrorCode::kBadAttribute,
       absl::StrCat(name, " ", value, " is out of range: ", min, " to ", max));
 }
 

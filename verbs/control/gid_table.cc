@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 
 namespace urnic::control {
@@ -136,22 +137,25 @@ absl::Status GidTable::Add(const urnic_ip_address& address) {
   const uint8_t bits = PrefixBits(address);
   if (address.is_iwarp != 0 &&
       (identity_->kinds & 1u << URNIC_DEVICE_IWARP) == 0) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAddress,
         absl::StrCat(name(), ": ", AddressText(gid, bits),
                      " is marked iwarp, but the port has no iWARP device; "
                      "start the program with --transport both"));
   }
   if (const uint32_t at = Find(gid); at < num_pairs()) {
-    return absl::AlreadyExistsError(
+    return Refusal(
+        ErrorCode::kAddressExists,
         absl::StrCat(name(), " has ", AddressText(gid, prefix_bits_[at]),
                      " already, at GID index ", 2 * at));
   }
   const auto end = prefix_bits_.begin() + num_pairs();
   const auto free = std::find(prefix_bits_.begin(), end, 0);
   if (free == end) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        name(), ": ", AddressText(gid, bits), " is one too many; the limit is ",
-        num_pairs() - 1, " addresses"));
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat(name(), ": ", AddressText(gid, bits),
+                                " is one too many; the limit is ",
+                                num_pairs() - 1, " addresses"));
   }
   *free = bits;
   const auto pair = static_cast<uint32_t>(free - prefix_bits_.begin());
@@ -166,12 +170,16 @@ absl::Status GidTable::Remove(const urnic_ip_address& address) {
   const uint8_t bits = PrefixBits(address);
   const uint32_t at = Find(gid);
   if (at == num_pairs() || prefix_bits_[at] != bits) {
-    return absl::NotFoundError(absl::StrCat(
-        name(), " has no address ", AddressText(gid, bits),
-        at < num_pairs() ? ", but " + AddressText(gid, prefix_bits_[at]) : ""));
+    return Refusal(
+        ErrorCode::kNoSuchAddress,
+        absl::StrCat(name(), " has no address ", AddressText(gid, bits),
+                     at < num_pairs()
+                         ? ", but " + AddressText(gid, prefix_bits_[at])
+                         : ""));
   }
   if (at == 0) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAddress,
         absl::StrCat(name(), ": ", AddressText(gid, bits),
                      " is derived from the MAC and cannot be removed"));
   }

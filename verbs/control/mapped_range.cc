@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 
 namespace urnic::control {
 
@@ -55,11 +56,11 @@ bool MappedRangeCheck::Line(std::string_view line) {
 
 absl::Status MappedRangeCheck::Result() const {
   if (next_ == end_) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("address 0x", absl::Hex(next_),
-                                            " is ",
-                                            !wrong_rights_ ? "not mapped"
-                                            : writable_    ? "not writable"
-                                                           : "not readable"));
+  return Refusal(ErrorCode::kNotMapped,
+                 absl::StrCat("address 0x", absl::Hex(next_), " is ",
+                              !wrong_rights_ ? "not mapped"
+                              : writable_    ? "not writable"
+                                             : "not readable"));
 }
 
 namespace {
@@ -137,7 +138,8 @@ absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable,
                          MapsSource source) {
   const int fd = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    return absl::InternalError(
+    return Refusal(
+        ErrorCode::kSystem,
         absl::StrCat("cannot open /proc/thread-self/maps: ", strerror(errno)));
   }
   MappedRangeCheck check(address, bytes, writable);

@@ -1,6 +1,7 @@
 #include "verbs/control/mr.h"
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "transport/mem/mr_table.h"
 #include "verbs/control/errors.h"
@@ -23,20 +24,20 @@ constexpr uint32_t kNeedsWriting =
 
 absl::Status CheckRights(uint32_t access) {
   if ((access & ~kKnownAccessFlags) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("reg_mr: unknown access flags 0x",
-                     absl::Hex(access & ~kKnownAccessFlags)));
+    return Refusal(ErrorCode::kBadAttribute,
+                   absl::StrCat("reg_mr: unknown access flags 0x",
+                                absl::Hex(access & ~kKnownAccessFlags)));
   }
   if ((access & kAccessFlushPersistent) != 0) {
-    return absl::UnimplementedError(
-        "reg_mr: flushing to persistence is not supported");
+    return Refusal(ErrorCode::kNotBuilt,
+                   "reg_mr: flushing to persistence is not supported");
   }
   //= IBTA 10.6.3.1: a region with remote write or remote atomic access needs
   //= local write access
   if ((access & (mem::kRemoteWrite | mem::kRemoteAtomic)) != 0 &&
       (access & mem::kLocalWrite) == 0) {
-    return absl::InvalidArgumentError(
-        "reg_mr: remote write and remote atomic need local write");
+    return Refusal(ErrorCode::kBadAttribute,
+                   "reg_mr: remote write and remote atomic need local write");
   }
   return absl::OkStatus();
 }
@@ -56,7 +57,8 @@ absl::Status CheckMemory(const MrRequest& request, uint64_t iova) {
   }
   if (request.address + request.bytes < request.address ||
       iova + request.bytes < iova) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("reg_mr: 0x", absl::Hex(request.address), " (iova 0x",
                      absl::Hex(iova), ") + ", request.bytes,
                      " bytes runs past the end of the address space"));
@@ -80,10 +82,12 @@ absl::Status Check(const MrRequest& request) {
 }
 
 absl::Status NoRoom(Device& device) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      device.identity().name, ": all ", device.kind().limits.max_mrs,
-      " memory regions and windows in use, or all keys that are "
-      "leased to this network"));
+  return Refusal(
+      ErrorCode::kNoPlace,
+      absl::StrCat(device.identity().name, ": all ",
+                   device.kind().limits.max_mrs,
+                   " memory regions and windows in use, or all keys that are "
+                   "leased to this network"));
 }
 
 }  // namespace
@@ -122,7 +126,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
 absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
   MrRequest next = request_;
   if (next.bytes == 0) {
-    return absl::InvalidArgumentError("rereg_mr: this is a null region");
+    return Refusal(ErrorCode::kBadAttribute, "rereg_mr: this is a null region");
   }
   if ((what & kTranslation) != 0) {
     next.address = request.address;
@@ -132,16 +136,16 @@ absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
   if ((what & kAccess) != 0) next.access = request.access;
   Pd& domain = (what & kDomain) != 0 ? pd : *pd_;
   if (&domain.device() != &pd_->device()) {
-    return absl::InvalidArgumentError(
-        "rereg_mr: the domain belongs to another device");
+    return Refusal(ErrorCode::kForeignObject,
+                   "rereg_mr: the domain belongs to another device");
   }
   if (absl::Status s = Check(next); !s.ok()) return s;
   mem::MrTable& mrs = domain.device().network().mrs();
   {
     Engine::ControlScope scope(domain.device().engine());
     if (mrs.Find(MrKey{key_})->windows != 0) {
-      return absl::FailedPreconditionError(
-          "rereg_mr: memory windows are bound to it");
+      return Refusal(ErrorCode::kInUse,
+                     "rereg_mr: memory windows are bound to it");
     }
     mrs.Change(MrKey{key_}, domain.id(), next.address, IovaOf(next), next.bytes,
                next.access & kRights);
@@ -157,8 +161,9 @@ absl::Status Mr::Deregister() {
   Device& device = pd_->device();
   Engine::ControlScope scope(device.engine());
   if (!device.network().mrs().Deregister(MrKey{key_})) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "dereg_mr 0x", absl::Hex(key_), ": windows are bound to it"));
+    return Refusal(ErrorCode::kInUse,
+                   absl::StrCat("dereg_mr 0x", absl::Hex(key_),
+                                ": windows are bound to it"));
   }
   registered_ = false;
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "verbs/control/mw.h"
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 
 namespace urnic::control {
@@ -13,9 +14,10 @@ absl::StatusOr<std::unique_ptr<Mw>> Mw::Create(Pd& pd, Type type) {
     key = device.network().mrs().AllocateWindow(pd.id(), type == Type::k2);
   }
   if (key == 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        device.identity().name, ": all ", device.kind().limits.max_mrs,
-        " memory regions and windows in use"));
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat(device.identity().name, ": all ",
+                                device.kind().limits.max_mrs,
+                                " memory regions and windows in use"));
   }
   URNIC_CHECK(device.mws().Reserve(device.name()).ok());  // it had a key
   pd.Ref();

@@ -9,6 +9,7 @@
 #include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/qp_facts.h"
 #include "datapath/engine/roce_qp.h"
+#include "ras/errors/error_code.h"
 #include "ras/facts/facts.h"
 #include "ras/history/history.h"
 #include "ras/metrics/counters.h"
@@ -19,6 +20,7 @@
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
 #include "verbs/control/device_kind.h"
+#include "verbs/control/failure_text.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/mw.h"
 #include "verbs/control/qp.h"
@@ -29,8 +31,8 @@ namespace urnic::control {
 namespace {
 
 // By ObjectKind.
-constexpr std::array<std::string_view, 10> kNames = {
-    "dev", "link", "qp", "cq", "mr", "mw", "pd", "srq", "ah", "event"};
+constexpr std::array<std::string_view, 11> kNames = {
+    "dev", "link", "qp", "cq", "mr", "mw", "pd", "srq", "ah", "event", "error"};
 
 // By CompletionQueue::Arm.
 constexpr const char* kArmNames[] = {"no", "solicited", "any"};
@@ -291,7 +293,7 @@ void Describe(const Happening& happening, const Device& device, Time now,
       break;
     case HistoryEvent::kRequestFailed:
       facts.Add(words.a, kCompletionStatusNames[happening.a]);
-      facts.Add(words.b, happening.b);
+      if (happening.b != 0) facts.Add(words.b, kRxVerdictNames[happening.b]);
       break;
     default:
       facts.Add(words.a, happening.a);
@@ -311,6 +313,42 @@ std::optional<uint64_t> DescribeHistory(Device& device, uint64_t number,
   return device.engine().history().Visit(
       number, kStep, [&](const Happening& happening) {
         if (happening.iwarp == iwarp) Describe(happening, device, now, out);
+      });
+}
+
+void Describe(const Failure& failure, const Device& device, Time now,
+              std::string& out) {
+  const ErrorWords& words = WordsOf(failure.code);
+  FactWriter facts("error", out);
+  facts.Add("link", LinkName(device));
+  if (failure.qpn != 0) facts.Add("lqpn", failure.qpn);
+  if (failure.cqn != 0) facts.Add("cqn", failure.cqn);
+  if (failure.srqn != 0) facts.Add("srqn", failure.srqn);
+  facts.Add("age-us", (now - failure.at).ns() / 1000);
+  facts.Add("code", ErrorName(failure.code));
+  facts.Add("severity", NameOf(words.severity));
+  if (failure.has_peer) facts.Add("peer", PeerText(failure));
+  facts.Add("what", words.text);
+  const std::string why = WhyText(failure);
+  if (!why.empty()) facts.Add("why", why);
+  AddOwner(ThisProcess(), facts);
+  facts.BeginDetails();
+  if (failure.has_request) {
+    facts.Add("wc-status", kCompletionStatusNames[failure.status]);
+    facts.Add("wr-id", failure.wr_id);
+  }
+  facts.Add("cause", words.cause);
+  facts.Add("action", words.action);
+}
+
+std::optional<uint64_t> DescribeFailures(Device& device, uint64_t number,
+                                         std::string& out) {
+  Engine::ControlScope scope(device.engine());
+  const Time now = device.engine().Now();
+  const bool iwarp = IsIwarp(device);
+  return device.engine().failures().Visit(
+      number, kStep, [&](const Failure& failure) {
+        if (failure.iwarp == iwarp) Describe(failure, device, now, out);
       });
 }
 
@@ -357,6 +395,8 @@ std::optional<uint64_t> DescribeObjects(Device& device, ObjectKind what,
       return DescribeSome(device, device.ahs(), serial, out);
     case ObjectKind::kEvent:
       return DescribeHistory(device, serial, out);
+    case ObjectKind::kError:
+      return DescribeFailures(device, serial, out);
   }
   return std::nullopt;
 }

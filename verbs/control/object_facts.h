@@ -23,6 +23,7 @@ enum class ObjectKind : uint8_t {
   kSrq,
   kAh,
   kEvent,  // what happened to queue pairs (ras/history)
+  kError,  // what failed (datapath/engine/failures.h)
 };
 
 // The kind with this name, as in "qp".

@@ -56,6 +56,23 @@ class ObjectFactsTest : public ::testing::Test {
     return a;
   }
 
+  // Its peer is queue pair 77 of this port.
+  static void MoveToRtr(Qp& qp) {
+    QpAttributes a = MoveToInit(qp);
+    a.qp_state = QpState::kRtr;
+    a.path_mtu = 3;
+    a.dest_qp_num = 77;
+    a.rq_psn = 1000;
+    a.ah_attr.is_global = 1;
+    a.ah_attr.port_num = 1;
+    a.ah_attr.sgid_index = 3;
+    a.ah_attr.dgid = wire::Gid::FromIpv4(0x0a090001u);
+    a.max_rd_atomic = a.max_dest_rd_atomic = 1;
+    ASSERT_TRUE(qp.Modify(a, kQpState | kQpAv | kQpPathMtu | kQpDestQpn |
+                                 kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer)
+                    .ok());
+  }
+
   std::vector<Facts> All(ObjectKind what) {
     std::string lines;
     std::optional<uint64_t> next = 0;
@@ -120,19 +137,7 @@ TEST_F(ObjectFactsTest, AQueuePairNamesWhatItUses) {
 
 TEST_F(ObjectFactsTest, AConnectedQueuePairNamesItsPeer) {
   const auto qp = MakeQp(QpService::kRc);
-  QpAttributes a = MoveToInit(*qp);
-  a.qp_state = QpState::kRtr;
-  a.path_mtu = 3;
-  a.dest_qp_num = 77;
-  a.rq_psn = 1000;
-  a.ah_attr.is_global = 1;
-  a.ah_attr.port_num = 1;
-  a.ah_attr.sgid_index = 3;
-  a.ah_attr.dgid = wire::Gid::FromIpv4(0x0a090001u);
-  a.max_rd_atomic = a.max_dest_rd_atomic = 1;
-  ASSERT_TRUE(qp->Modify(a, kQpState | kQpAv | kQpPathMtu | kQpDestQpn |
-                                kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer)
-                  .ok());
+  MoveToRtr(*qp);
   EXPECT_EQ(Of(ObjectKind::kQp, "state"), "RTR");
   EXPECT_EQ(Of(ObjectKind::kQp, "rqpn"), "77");
   EXPECT_EQ(Of(ObjectKind::kQp, "dst-addr"), "10.9.0.1");
@@ -179,6 +184,46 @@ TEST_F(ObjectFactsTest, EventsNameTheirQueuePair) {
   EXPECT_EQ(Of(ObjectKind::kEvent, "event"), "state");
   EXPECT_EQ(Of(ObjectKind::kEvent, "from"), "RESET");
   EXPECT_EQ(Of(ObjectKind::kEvent, "to"), "INIT");
+}
+
+TEST_F(ObjectFactsTest, AFailureSaysWithWhomAndWhy) {
+  const auto qp = MakeQp(QpService::kRc);
+  MoveToRtr(*qp);
+  {
+    Engine::ControlScope scope(device_->engine());
+    Failure failure = FailureOf(ErrorCode::kRetriesExceeded, qp->engine_qp());
+    failure.has_request = true;
+    failure.status = URNIC_WC_RETRY_EXC_ERR;
+    failure.wr_id = 4711;
+    failure.timeout = Duration::Milliseconds(67);
+    failure.psn = 5;
+    failure.retries = 7;
+    device_->engine().failures().Add(failure);
+  }
+  EXPECT_EQ(Of(ObjectKind::kError, "lqpn"), std::to_string(qp->qpn()));
+  EXPECT_EQ(Of(ObjectKind::kError, "code"), "URN1001");
+  EXPECT_EQ(Of(ObjectKind::kError, "severity"), "error");
+  EXPECT_EQ(Of(ObjectKind::kError, "peer"), "qp 77 of 10.9.0.1");
+  EXPECT_EQ(Of(ObjectKind::kError, "wr-id"), "4711");
+  EXPECT_EQ(Of(ObjectKind::kError, "why"),
+            "8 time-outs of 67 ms passed, and PSN 5 was not acknowledged; its "
+            "host has never acknowledged anything; so far the queue pair had 0 "
+            "sequence NAKs, 0 RNR NAKs and 0 time-outs");
+}
+
+TEST_F(ObjectFactsTest, TheNewestFailuresAreKept) {
+  {
+    Engine::ControlScope scope(device_->engine());
+    for (uint32_t i = 1; i <= Failures::kEntries + 3; ++i) {
+      device_->engine().failures().Add(
+          {.code = ErrorCode::kCqOverflow, .cqn = i});
+    }
+  }
+  const auto all = All(ObjectKind::kError);
+  ASSERT_EQ(all.size(), Failures::kEntries);
+  EXPECT_EQ(*all.front().Find("cqn"), "4");
+  EXPECT_EQ(*all.back().Find("cqn"), std::to_string(Failures::kEntries + 3));
+  EXPECT_EQ(all.back().Find("lqpn"), nullptr);
 }
 
 TEST_F(ObjectFactsTest, WhatIsDestroyedIsGone) {

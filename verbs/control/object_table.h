@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 
 namespace urnic::control {
@@ -34,8 +35,8 @@ class ObjectTable {
       ++places_;
       return absl::OkStatus();
     }
-    return absl::ResourceExhaustedError(
-        absl::StrCat(device, ": all ", limit_, " ", plural_, " in use"));
+    return Refusal(ErrorCode::kNoPlace, absl::StrCat(device, ": all ", limit_,
+                                                     " ", plural_, " in use"));
   }
   void Release() {
     std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 #include "datapath/guest/give_way.h"
 #include "datapath/port/fault_port.h"
 #include "datapath/port/port_factory.h"
+#include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "transport/iwarp/options/options_spec.h"
 #include "verbs/control/control_commands.h"
@@ -315,7 +316,8 @@ absl::Status OpenNic::OnAddressesChanged() {
     for (Watcher* watcher : watchers_) watcher->OnAddressesChanged();
   }
   if (error == 0) return absl::OkStatus();
-  return absl::InternalError(
+  return Refusal(
+      ErrorCode::kStaleSysfs,
       absl::StrCat(identity_.port_name,
                    ": the files in sysfs still show the old addresses: ",
                    std::strerror(-error)));

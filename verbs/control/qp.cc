@@ -8,14 +8,17 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/roce_qp.h"
+#include "ras/errors/refusal.h"
 #include "transport/mem/mr_table.h"
 #include "transport/work/request.h"
 #include "transport/work/timers.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/errors.h"
+#include "verbs/control/failure_text.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/mr.h"
+#include "verbs/control/qp_caps.h"
 #include "verbs/control/qp_path.h"
 #include "verbs/control/qp_state_table.h"
 
@@ -33,28 +36,6 @@ uint32_t MtuBytes(uint8_t code) { return 128u << code; }
 
 uint8_t Narrow(uint32_t depth) {
   return static_cast<uint8_t>(std::min<uint32_t>(depth, UINT8_MAX));
-}
-
-absl::Status CheckCaps(const QpCaps& caps) {
-  const struct {
-    const char* name;
-    uint32_t value;
-    uint32_t limit;
-  } kChecks[] = {
-      {"max_send_wr", caps.max_send_wr, kMaxQpWr},
-      {"max_recv_wr", caps.max_recv_wr, kMaxQpWr},
-      {"max_send_sge", caps.max_send_sge, kMaxSge},
-      {"max_recv_sge", caps.max_recv_sge, kMaxSge},
-      {"max_inline_data", caps.max_inline_data, kMaxInline},
-  };
-  for (const auto& check : kChecks) {
-    if (absl::Status s = CheckRange(check.name, check.value, 0, check.limit);
-        !s.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("create_qp: ", std::string(s.message())));
-    }
-  }
-  return absl::OkStatus();
 }
 
 // Grants all that the layout has room for, even beyond the request.
@@ -82,36 +63,37 @@ namespace {
 // Checks that the service's objects are given and belong to this device.
 absl::Status CheckParts(const QpRequest& request, const Device& device) {
   if (!HasService(device.kind(), request.service)) {
-    return absl::UnimplementedError(
-        absl::StrCat("create_qp: ", device.identity().name,
-                     " does not support queue pairs of this type"));
+    return Refusal(ErrorCode::kNotBuilt,
+                   absl::StrCat("create_qp: ", device.identity().name,
+                                " does not support queue pairs of this type"));
   }
   const bool target = request.service == QpService::kXrcTarget;
   const bool initiator = request.service == QpService::kXrcInitiator;
   if (target ? request.xrcd == nullptr : request.pd == nullptr) {
-    return absl::InvalidArgumentError("create_qp: no domain");
+    return Refusal(ErrorCode::kBadAttribute, "create_qp: no domain");
   }
   if ((request.send_cq == nullptr && !target) ||
       (request.recv_cq == nullptr && !target && !initiator)) {
-    return absl::InvalidArgumentError(
-        "create_qp: send_cq and recv_cq are required");
+    return Refusal(ErrorCode::kBadAttribute,
+                   "create_qp: send_cq and recv_cq are required");
   }
   if ((target || initiator) && request.srq != nullptr) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         "create_qp: srq must be null for XRC; the peer's requests name the "
         "shared receive queue");
   }
   if (request.srq != nullptr && request.srq->is_xrc()) {
-    return absl::InvalidArgumentError(
-        "create_qp: an XRC shared receive queue is for XRC targets");
+    return Refusal(ErrorCode::kBadAttribute,
+                   "create_qp: an XRC shared receive queue is for XRC targets");
   }
   const auto elsewhere = [&](const auto* object) {
     return object != nullptr && &object->device() != &device;
   };
   if (elsewhere(request.send_cq) || elsewhere(request.recv_cq) ||
       (request.srq != nullptr && elsewhere(&request.srq->pd()))) {
-    return absl::InvalidArgumentError(
-        "create_qp: domain and queues belong to different devices");
+    return Refusal(ErrorCode::kForeignObject,
+                   "create_qp: domain and queues belong to different devices");
   }
   return absl::OkStatus();
 }
@@ -297,9 +279,7 @@ QpState Qp::State() {
 
 absl::Status Qp::Named(const absl::Status& status) const {
   if (status.ok()) return status;
-  return absl::Status(
-      status.code(),
-      absl::StrCat("qp ", qpn(), ": ", std::string(status.message())));
+  return Prefixed(absl::StrCat("qp ", qpn(), ": "), status);
 }
 
 absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
@@ -328,28 +308,32 @@ absl::Status Qp::CheckValues(const QpAttributes& a, uint32_t mask) const {
   }
   if ((mask & kQpAccessFlags) != 0 &&
       (a.qp_access_flags & ~kKnownAccessFlags) != 0) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("qp_access_flags 0x", absl::Hex(a.qp_access_flags),
                      ": unknown flags 0x",
                      absl::Hex(a.qp_access_flags & ~kKnownAccessFlags)));
   }
   if ((mask & kQpPort) != 0 && a.port_num != kPortNumber) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("port_num ", int{a.port_num}, ", the device has port 1"));
   }
   if ((mask & kQpPathMtu) != 0 &&
       (a.path_mtu == 0 || MtuBytes(a.path_mtu) > device_.mtu_max())) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("path_mtu ", a.path_mtu == 0 ? 0 : MtuBytes(a.path_mtu),
                      " is out of range: 256 to ", device_.mtu_max(),
                      " bytes, which the port carries"));
   }
   if ((mask & kQpPathMigState) != 0 && a.path_mig_state != kPathMigrated) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         "path_mig_state must be MIGRATED: alternate paths are not supported");
   }
   if ((mask & kQpAltPath) != 0) {
-    return absl::UnimplementedError("alternate paths are not supported");
+    return Refusal(ErrorCode::kNotBuilt, "alternate paths are not supported");
   }
   return absl::OkStatus();
 }
@@ -445,7 +429,8 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   const QpState from = State();
   const QpState wanted = (mask & kQpState) != 0 ? change.qp_state : from;
   if ((mask & kQpCurState) != 0 && change.cur_qp_state != from) {
-    return Named(absl::InvalidArgumentError(
+    return Named(Refusal(
+        ErrorCode::kBadTransition,
         absl::StrCat("cur_qp_state is ", QpStateName(change.cur_qp_state),
                      ", the state is ", QpStateName(from))));
   }
@@ -468,7 +453,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   if ((mask & kQpAv) != 0) {
     if (next.ah_attr.dgid.is_multicast()) {
       return Named(
-          absl::InvalidArgumentError("ah_attr dgid is a multicast GID"));
+          Refusal(ErrorCode::kNoGid, "ah_attr dgid is a multicast GID"));
     }
     auto resolved = ResolvePath(device_, next.ah_attr, qpn(), next.dest_qp_num);
     if (!resolved.ok()) return Named(resolved.status());
@@ -482,13 +467,15 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   // entered by itself.
   const bool ends = to == QpState::kErr || resets;
   if (now != from && !ends) {
-    return Named(absl::InvalidArgumentError(
+    return Named(Refusal(
+        ErrorCode::kBadTransition,
         absl::StrCat("went to ", QpStateName(now), " by itself meanwhile")));
   }
   // Refused as in Linux's rxe, except for RESET. SQ_DRAINED would never come.
   if (now == QpState::kSqd && !ends && IsDraining()) {
-    return Named(absl::InvalidArgumentError(absl::StrCat(
-        "SQD to ", QpStateName(to), ": its send queue still drains")));
+    return Named(Refusal(ErrorCode::kBadTransition,
+                         absl::StrCat("SQD to ", QpStateName(to),
+                                      ": its send queue still drains")));
   }
   if (path.has_value()) engine.qps().SetPath(RoceQp::Of(*engine_qp_), *path);
   notify_sqd_ = to == QpState::kSqd && next.en_sqd_async_notify != 0;
@@ -554,12 +541,14 @@ QpAttributes Qp::Query() {
 
 absl::Status Qp::JoinGroup(const wire::Gid& group) {
   if (!HasService(device_.kind(), QpService::kUd)) {
-    return Named(absl::UnimplementedError(absl::StrCat(
-        "attach_mcast: ", device_.identity().name, " has no groups")));
+    return Named(Refusal(ErrorCode::kNotBuilt,
+                         absl::StrCat("attach_mcast: ", device_.identity().name,
+                                      " has no groups")));
   }
   if (service_ != QpService::kUd || !group.is_multicast()) {
-    return Named(absl::InvalidArgumentError(
-        "attach_mcast: needs a UD queue pair and a multicast GID"));
+    return Named(
+        Refusal(ErrorCode::kBadAttribute,
+                "attach_mcast: needs a UD queue pair and a multicast GID"));
   }
   Engine::ControlScope scope(device_.engine());
   static_assert(Groups::kMaxGroups == kMaxMcastGroups &&
@@ -575,8 +564,8 @@ absl::Status Qp::LeaveGroup(const wire::Gid& group) {
                                    Environment::Now())) {
     return absl::OkStatus();
   }
-  return Named(
-      absl::InvalidArgumentError("detach_mcast: not attached to that group"));
+  return Named(Refusal(ErrorCode::kBadAttribute,
+                       "detach_mcast: not attached to that group"));
 }
 
 bool Qp::IsInGroup() {
@@ -590,6 +579,9 @@ void Qp::OnQpEvent(EngineQp& qp, QpEvent event) {
   //= IBTA 11.6.3.2: the event "communication established" is raised only in RTR
   if (event == QpEvent::kCommEstablished && qp.state() != QpState::kRtr) {
     return;
+  }
+  if (const auto code = CodeOfEvent(event)) {
+    device_.engine().failures().Add(FailureOf(*code, qp));
   }
   for (const Listener& listener : listeners_) {
     listener.events->OnQpEvent(listener.user, event);

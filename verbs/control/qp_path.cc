@@ -1,6 +1,7 @@
 #include "verbs/control/qp_path.h"
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/limits.h"
 
 namespace urnic::control {
@@ -13,16 +14,18 @@ constexpr uint32_t kUdpPortBits = 14;
 
 absl::Status CheckVector(const AddressVector& vector) {
   if (vector.is_global == 0) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kNoGid,
         "ah_attr.is_global is 0, but RoCE needs GIDs: give the program a GID "
         "index (ibv_rc_pingpong -g 3)");
   }
   if (vector.port_num != kPortNumber) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ah_attr.port_num ", int{vector.port_num}, ", the device has port 1"));
+    return Refusal(ErrorCode::kBadAttribute,
+                   absl::StrCat("ah_attr.port_num ", int{vector.port_num},
+                                ", the device has port 1"));
   }
   if (vector.dgid == wire::Gid{}) {
-    return absl::InvalidArgumentError("ah_attr dgid is zero");
+    return Refusal(ErrorCode::kNoGid, "ah_attr dgid is zero");
   }
   return absl::OkStatus();
 }
@@ -49,11 +52,13 @@ absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
   const uint32_t index = vector.sgid_index;
   const auto gid = gids.At(index);
   if (!gid.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ah_attr sgid_index ", index, " of ", gids.name(),
-        index < gids.size()
-            ? " has no GID"
-            : absl::StrCat(" is out of range: 0 to ", gids.size() - 1)));
+    return Refusal(
+        ErrorCode::kNoGid,
+        absl::StrCat(
+            "ah_attr sgid_index ", index, " of ", gids.name(),
+            index < gids.size()
+                ? " has no GID"
+                : absl::StrCat(" is out of range: 0 to ", gids.size() - 1)));
   }
   net::PathQuery request;
   request.local = gid->gid;

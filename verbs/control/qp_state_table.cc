@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/qp_attributes.h"
 
 namespace urnic::control {
@@ -187,20 +188,22 @@ absl::Status CheckQpTransition(QpService service, QpState from, QpState to,
       absl::StrCat(QpStateName(from), " to ", QpStateName(to));
   const QpTransition transition = FindQpTransition(service, from, to);
   if (!transition.valid) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        road, ": no such transition",
-        service == QpService::kIwarp && to == QpState::kRts
-            ? "; rdma_cm connects the queue pairs of an iWARP device"
-            : ""));
+    return Refusal(
+        ErrorCode::kBadTransition,
+        absl::StrCat(
+            road, ": no such transition",
+            service == QpService::kIwarp && to == QpState::kRts
+                ? "; rdma_cm connects the queue pairs of an iWARP device"
+                : ""));
   }
   if (const uint32_t missing = transition.required & ~mask) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(road, ": missing ", NamesOf(missing)));
+    return Refusal(ErrorCode::kBadTransition,
+                   absl::StrCat(road, ": missing ", NamesOf(missing)));
   }
   const uint32_t allowed = transition.required | transition.optional | kQpState;
   if (const uint32_t extra = mask & ~allowed) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(road, ": takes no ", NamesOf(extra)));
+    return Refusal(ErrorCode::kBadTransition,
+                   absl::StrCat(road, ": takes no ", NamesOf(extra)));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 
 namespace urnic::control {
 
@@ -32,14 +33,16 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(size_t bytes,
     constexpr size_t kPage = 4096;  // what providers ask for
     at = allocator->Allocate(bytes, kPage, use);
     if (at == nullptr) {
-      return absl::ResourceExhaustedError(
+      return Refusal(
+          ErrorCode::kNoMemory,
           absl::StrCat("the program's allocator has no ", bytes, " bytes"));
     }
   }
   if (at != QueueAllocator::UseDefault()) {
     if (reinterpret_cast<uintptr_t>(at) % kLine != 0) {
       allocator->Free(at, use);
-      return absl::InvalidArgumentError(
+      return Refusal(
+          ErrorCode::kBadAttribute,
           "the program's allocator returned memory that is not aligned");
     }
     memory.allocator_ = allocator;
@@ -49,7 +52,8 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(size_t bytes,
     // neighbours, and unmapping one in the middle takes one more.
     at = std::aligned_alloc(kLine, RoundUp(bytes, kLine));
     if (at == nullptr) {
-      return absl::ResourceExhaustedError(
+      return Refusal(
+          ErrorCode::kNoMemory,
           absl::StrCat("no memory for a queue of ", bytes, " bytes"));
     }
   }

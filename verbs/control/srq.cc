@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/errors.h"
 
 namespace urnic::control {
@@ -44,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
   }
   if ((request.cq == nullptr) != (request.xrc_domain == 0) ||
       (request.cq != nullptr && &request.cq->device() != &pd.device())) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kForeignObject,
         "create_srq: XRC needs a domain and a completion queue of this device");
   }
   const QpLayout layout = LayoutOf(request.max_wr, max_sge);
@@ -55,7 +57,8 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
   if (absl::Status s = device.srqs().Reserve(device.name()); !s.ok()) return s;
   std::unique_ptr<Srq> srq(new Srq(pd, request, layout, *std::move(memory)));
   if (srq->engine_end_ == nullptr) {
-    return absl::ResourceExhaustedError(
+    return Refusal(
+        ErrorCode::kNoPlace,
         "srq: all numbers that are leased to this network are in use");
   }
   return srq;
@@ -133,7 +136,8 @@ absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
   const uint32_t waiting = posting_.ring.waiting();
   const uint32_t new_limit = limit.value_or(ring.limit());
   if (waiting > layout.rq_entries || new_limit > layout.rq_entries) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("srq: max_wr ", max_wr, " is too few: ", waiting,
                      " requests are posted, and the limit is ", new_limit));
   }
@@ -151,6 +155,8 @@ void Srq::OnSrqLimit(SharedReceiveQueue&) {
 }
 
 void Srq::OnSrqError(SharedReceiveQueue&) {
+  pd_.device().engine().failures().Add(
+      {.code = ErrorCode::kSrqError, .srqn = static_cast<uint32_t>(number())});
   if (events_ != nullptr) events_->OnSrqError(*this);
 }
 

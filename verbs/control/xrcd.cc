@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/libc/high_fd.h"
 
@@ -59,20 +60,22 @@ Xrcd::~Xrcd() {
 absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
                                                  int oflags) {
   if (!HasService(device.kind(), QpService::kXrcTarget)) {
-    return absl::UnimplementedError(
+    return Refusal(
+        ErrorCode::kNotBuilt,
         absl::StrCat("open_xrcd: ", device.identity().name, " has no XRC"));
   }
   const bool create = (oflags & O_CREAT) != 0;
   if (fd == -1) {
     if (!create) {
-      return absl::InvalidArgumentError("open_xrcd: fd -1 needs O_CREAT");
+      return Refusal(ErrorCode::kBadAttribute,
+                     "open_xrcd: fd -1 needs O_CREAT");
     }
     return std::shared_ptr<Xrcd>(new Xrcd(device, 0, 0, -1));
   }
   struct stat info = {};
   if (fstat(fd, &info) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("open_xrcd: fd ", fd, ": ", strerror(errno)));
+    return Refusal(ErrorCode::kDomainFile,
+                   absl::StrCat("open_xrcd: fd ", fd, ": ", strerror(errno)));
   }
   std::shared_ptr<Xrcd> open;  // outlives the lock: its destructor takes it
   std::lock_guard lock(Files().mutex);
@@ -83,18 +86,19 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
   if (at != files.end()) open = at->second.lock();
   if (open != nullptr) {
     if ((oflags & O_EXCL) != 0) {
-      return absl::AlreadyExistsError(
-          "open_xrcd: the file already has a domain");
+      return Refusal(ErrorCode::kDomainExists,
+                     "open_xrcd: the file already has a domain");
     }
     return open;
   }
   if (!create) {
-    return absl::NotFoundError("open_xrcd: the file has no domain");
+    return Refusal(ErrorCode::kNoDomain, "open_xrcd: the file has no domain");
   }
   const int kept = urnic_move_fd_high(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (kept < 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "open_xrcd: cannot keep the file open: ", strerror(errno)));
+    return Refusal(ErrorCode::kNoDescriptors,
+                   absl::StrCat("open_xrcd: cannot keep the file open: ",
+                                strerror(errno)));
   }
   std::shared_ptr<Xrcd> made(new Xrcd(device, info.st_dev, info.st_ino, kept));
   files[file] = made;

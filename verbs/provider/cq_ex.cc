@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -79,8 +80,9 @@ absl::Status CheckFeatures(const ibv_cq_init_attr_ex& attr) {
   constexpr uint32_t kMasks =
       IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   const auto refuse = [](const char* what, uint64_t bits) {
-    return absl::UnimplementedError(absl::StrCat(
-        "create_cq_ex: ", what, " 0x", absl::Hex(bits), " are not built"));
+    return Refusal(ErrorCode::kNotBuilt,
+                   absl::StrCat("create_cq_ex: ", what, " 0x", absl::Hex(bits),
+                                " are not built"));
   };
   constexpr uint64_t kFields =
       uint64_t{IBV_WC_STANDARD_FLAGS} |
@@ -112,7 +114,8 @@ absl::StatusOr<ProtectionDomain*> DomainOf(ibv_context* ibv,
                                  : nullptr;
   if (domain == nullptr || domain->parent == nullptr ||
       domain->context != Context::From(ibv)) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kForeignObject,
         "create_cq_ex: parent_domain is not a parent domain of this context");
   }
   return domain;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
@@ -15,8 +16,8 @@ CompletionQueueHandle* MakeCq(ibv_context* ibv, control::CqRequest request,
                               ibv_comp_channel* channel) {
   Context* context = Context::From(ibv);
   if (channel != nullptr && (Preload() == nullptr || channel->context != ibv)) {
-    return FailNull(absl::InvalidArgumentError(
-        "create_cq: the channel is of another context"));
+    return FailNull(Refusal(ErrorCode::kForeignObject,
+                            "create_cq: the channel is of another context"));
   }
   auto handle = std::make_unique<CompletionQueueHandle>();
   request.events = context;
@@ -36,9 +37,10 @@ ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
                  int comp_vector) {
   // Zero and numbers above the limits are refused below, with their names.
   if (cqe < 0 || comp_vector < 0) {
-    return FailNull(absl::InvalidArgumentError(
-        absl::StrCat("create_cq: cqe ", cqe, " or comp_vector ", comp_vector,
-                     " is negative")));
+    return FailNull(
+        Refusal(ErrorCode::kBadAttribute,
+                absl::StrCat("create_cq: cqe ", cqe, " or comp_vector ",
+                             comp_vector, " is negative")));
   }
   control::CqRequest request;
   request.entries = static_cast<uint32_t>(cqe);
@@ -72,8 +74,8 @@ void WaitForAcknowledgements(CompletionQueueHandle& handle) {
 int DestroyCq(ibv_cq* cq) {
   CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   if (handle->control->in_use()) {
-    return Fail(absl::FailedPreconditionError(
-        "destroy_cq: queue pairs still complete to it"));
+    return Fail(Refusal(ErrorCode::kInUse,
+                        "destroy_cq: queue pairs still complete to it"));
   }
   // Without queue pairs, only events that moderation has delayed can follow.
   handle->control->StopEvents();
@@ -96,8 +98,9 @@ int ResizeCq(ibv_cq* cq, int cqe) {
 
 int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) {
-    return Fail(absl::InvalidArgumentError(absl::StrCat(
-        "modify_cq: unknown mask 0x", absl::Hex(attr->attr_mask))));
+    return Fail(Refusal(ErrorCode::kBadAttribute,
+                        absl::StrCat("modify_cq: unknown mask 0x",
+                                     absl::Hex(attr->attr_mask))));
   }
   if (attr->attr_mask == 0) return 0;
   return Fail(CompletionQueueHandle::From(cq)->control->Moderate(

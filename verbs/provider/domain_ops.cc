@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
 
@@ -23,8 +24,9 @@ ibv_pd* AllocPd(ibv_context* ibv) {
 int DeallocPd(ibv_pd* pd) {
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   if (domain->users != 0) {
-    return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "pd ", pd->handle, ": objects in it: ", domain->users.load())));
+    return Fail(Refusal(ErrorCode::kInUse,
+                        absl::StrCat("pd ", pd->handle, ": objects in it: ",
+                                     domain->users.load())));
   }
   if (domain->parent != nullptr) --domain->parent->users;
   if (domain->thread_domain != nullptr) --domain->thread_domain->users;
@@ -34,8 +36,9 @@ int DeallocPd(ibv_pd* pd) {
 
 ibv_td* AllocTd(ibv_context* ibv, ibv_td_init_attr* attr) {
   if (attr->comp_mask != 0) {
-    return FailNull(absl::InvalidArgumentError(absl::StrCat(
-        "alloc_td: unknown comp_mask 0x", absl::Hex(attr->comp_mask))));
+    return FailNull(Refusal(ErrorCode::kBadAttribute,
+                            absl::StrCat("alloc_td: unknown comp_mask 0x",
+                                         absl::Hex(attr->comp_mask))));
   }
   auto* domain = new ThreadDomain;
   domain->td.context = ibv;
@@ -47,8 +50,9 @@ ibv_td* AllocTd(ibv_context* ibv, ibv_td_init_attr* attr) {
 int DeallocTd(ibv_td* td) {
   ThreadDomain* domain = ThreadDomain::From(td);
   if (domain->users != 0) {
-    return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "thread domain: parent domains with it: ", domain->users.load())));
+    return Fail(Refusal(ErrorCode::kInUse,
+                        absl::StrCat("thread domain: parent domains with it: ",
+                                     domain->users.load())));
   }
   domain->context->Delete(domain);
   return 0;
@@ -58,24 +62,28 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
   constexpr uint32_t kAllocators = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
                                    IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (attr->pd == nullptr || (attr->comp_mask & ~kAllocators) != 0) {
-    return FailNull(absl::InvalidArgumentError(
+    return FailNull(Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("alloc_parent_domain: no pd, or unknown comp_mask 0x",
                      absl::Hex(attr->comp_mask))));
   }
   const bool allocates =
       (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
   if (allocates && (attr->alloc == nullptr || attr->free == nullptr)) {
-    return FailNull(absl::InvalidArgumentError(
-        "alloc_parent_domain: set both allocators or neither"));
+    return FailNull(
+        Refusal(ErrorCode::kBadAttribute,
+                "alloc_parent_domain: set both allocators or neither"));
   }
   ProtectionDomain* parent = ProtectionDomain::From(attr->pd);
   Context* context = Context::From(ibv);
   if (parent->context != context || parent->parent != nullptr) {
-    return FailNull(absl::InvalidArgumentError(
-        "alloc_parent_domain: pd must be a plain one of this context"));
+    return FailNull(
+        Refusal(ErrorCode::kForeignObject,
+                "alloc_parent_domain: pd must be a plain one of this context"));
   }
   if (attr->td != nullptr && attr->td->context != ibv) {
-    return FailNull(absl::InvalidArgumentError(
+    return FailNull(Refusal(
+        ErrorCode::kForeignObject,
         "alloc_parent_domain: the thread domain is of another context"));
   }
   auto* domain = new ProtectionDomain;

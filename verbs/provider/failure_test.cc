@@ -249,7 +249,9 @@ TEST_F(FailureTest, WithoutReceivesASenderGivesUpAfterItsRetries) {
   options.rnr_retry = 3;
   Make(options);
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)}), 0);
-  EXPECT_EQ(a().Poll().status, IBV_WC_RNR_RETRY_EXC_ERR);
+  const ibv_wc wc = a().Poll();
+  EXPECT_EQ(wc.status, IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_EQ(wc.vendor_err, 1002u);  // urnic explain 1002
 }
 
 TEST_F(FailureTest, ALateReceiveIsFound) {
@@ -267,8 +269,14 @@ TEST_F(FailureTest, ADeadPeerExhaustsTheRetries) {
   Make(options);
   b().DestroyQp();
   EXPECT_EQ(a().PostSend({a().Sge(0, 8)}), 0);
-  EXPECT_EQ(a().Poll().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(a().PostSend({a().Sge(0, 8)}), 0);
+  ibv_wc wc = a().Poll();
+  EXPECT_EQ(wc.status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(wc.vendor_err, 1001u);
   EXPECT_EQ(a().State(), IBV_QPS_ERR);
+  wc = a().Poll();
+  EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(wc.vendor_err, 1012u);
 }
 
 TEST_F(FailureTest, ErrFlushesAndResetForgets) {

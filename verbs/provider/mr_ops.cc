@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/mapped_range.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -76,12 +77,13 @@ int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
             int access) {
   MemoryRegion* region = MemoryRegion::From(mr);
   if (flags == 0) {
-    return Fail(absl::InvalidArgumentError("rereg_mr: nothing to change"));
+    return Fail(
+        Refusal(ErrorCode::kBadAttribute, "rereg_mr: nothing to change"));
   }
   const bool moves = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   if (moves && (pd == nullptr || pd->context != mr->mr.context)) {
-    return Fail(absl::InvalidArgumentError(
-        "rereg_mr: pd is not a domain of this context"));
+    return Fail(Refusal(ErrorCode::kForeignObject,
+                        "rereg_mr: pd is not a domain of this context"));
   }
   ProtectionDomain* domain =
       moves ? ProtectionDomain::From(pd) : region->domain;
@@ -181,8 +183,8 @@ int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
   const uint32_t number = Number(type);
   if (number != IBV_MW_TYPE_1 && number != IBV_MW_TYPE_2) {
-    return FailNull(absl::InvalidArgumentError(
-        absl::StrCat("alloc_mw: unknown type ", number)));
+    return FailNull(Refusal(ErrorCode::kBadAttribute,
+                            absl::StrCat("alloc_mw: unknown type ", number)));
   }
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto created = control::Mw::Create(

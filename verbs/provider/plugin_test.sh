@@ -99,7 +99,7 @@ as() {
 }
 out=$(export URNIC_DEBUG=-; as 'loop|10.9.0.1/24' ibv_rc_pingpong -g 3 -d urnic0 -r 20000 2>&1)
 expect "says what is too much: $out" contains "$out" \
-  'urnic: create_qp: max_recv_wr 20000 is out of range: 0 to 16384'
+  'urnic: URN2001: create_qp: max_recv_wr 20000 is out of range: 0 to 16384'
 
 echo "== a port belongs to one process"
 as 'net_null0|10.9.0.1/24' ibv_asyncwatch -d urnic0 >"$TEST_TMPDIR/watch" 2>&1 &

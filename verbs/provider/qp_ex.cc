@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -334,12 +335,14 @@ absl::Status CheckAttributes(const ibv_qp_init_attr_ex& attr) {
                               IBV_QP_INIT_ATTR_CREATE_FLAGS |
                               IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if (const uint32_t bits = attr.comp_mask & ~kMasks) {
-    return absl::UnimplementedError(absl::StrCat(
-        "create_qp_ex: comp_mask 0x", absl::Hex(bits), " is not built"));
+    return Refusal(ErrorCode::kNotBuilt,
+                   absl::StrCat("create_qp_ex: comp_mask 0x", absl::Hex(bits),
+                                " is not built"));
   }
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
       attr.create_flags != 0) {
-    return absl::UnimplementedError(
+    return Refusal(
+        ErrorCode::kNotBuilt,
         absl::StrCat("create_qp_ex: create_flags 0x",
                      absl::Hex(attr.create_flags), " are not built"));
   }
@@ -377,9 +380,11 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   QueuePair& handle = *QueuePair::From(qp);
   const uint64_t possible = SendOpsOf(handle.posting->opcodes);
   if (QpExBytes() == 0 || (attr->send_ops_flags & ~possible) != 0) {
-    const absl::Status refused = absl::UnimplementedError(absl::StrCat(
-        "create_qp_ex: send_ops_flags 0x", absl::Hex(attr->send_ops_flags),
-        ", possible are 0x", absl::Hex(possible)));
+    const absl::Status refused =
+        Refusal(ErrorCode::kNotBuilt,
+                absl::StrCat("create_qp_ex: send_ops_flags 0x",
+                             absl::Hex(attr->send_ops_flags),
+                             ", possible are 0x", absl::Hex(possible)));
     DestroyQp(qp);
     return FailNull(refused);
   }

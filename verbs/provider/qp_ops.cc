@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -132,11 +133,11 @@ absl::StatusOr<QpService> ServiceOf(const ibv_qp_init_attr& attr,
       return QpService::kXrcTarget;
     case IBV_QPT_RAW_PACKET:
     case IBV_QPT_DRIVER:
-      return absl::UnimplementedError(
-          absl::StrCat("create_qp: type ", type, " is not built"));
+      return Refusal(ErrorCode::kNotBuilt,
+                     absl::StrCat("create_qp: type ", type, " is not built"));
     default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("create_qp: unknown type ", type));
+      return Refusal(ErrorCode::kBadAttribute,
+                     absl::StrCat("create_qp: unknown type ", type));
   }
 }
 
@@ -172,8 +173,8 @@ absl::Status CheckContexts(const ibv_context* context, const ibv_pd* pd,
         attr.recv_cq != nullptr ? attr.recv_cq->context : context,
         attr.srq != nullptr ? attr.srq->context : context}) {
     if (of == context) continue;
-    return absl::InvalidArgumentError(
-        "create_qp: domain and queues are of different contexts");
+    return Refusal(ErrorCode::kForeignObject,
+                   "create_qp: domain and queues are of different contexts");
   }
   return absl::OkStatus();
 }
@@ -260,13 +261,15 @@ ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
       IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
   constexpr uint32_t kKnown = kNeeded | IBV_QP_OPEN_ATTR_CONTEXT;
   if (const uint32_t bits = attr->comp_mask & ~kKnown) {
-    return FailNull(absl::UnimplementedError(absl::StrCat(
-        "open_qp: comp_mask 0x", absl::Hex(bits), " is not known")));
+    return FailNull(Refusal(ErrorCode::kNotBuilt,
+                            absl::StrCat("open_qp: comp_mask 0x",
+                                         absl::Hex(bits), " is not known")));
   }
   if ((attr->comp_mask & kNeeded) != kNeeded || attr->xrcd == nullptr ||
       attr->xrcd->context != ibv ||
       Number(attr->qp_type) != uint32_t{IBV_QPT_XRC_RECV}) {
-    return FailNull(absl::InvalidArgumentError(
+    return FailNull(Refusal(
+        ErrorCode::kBadAttribute,
         "open_qp: needs the number of an XRC target and its domain, opened in "
         "this context"));
   }
@@ -276,8 +279,10 @@ ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
       control::Qp::Open(*handle->xrc_domain->control, attr->qp_num,
                         Context::From(ibv), handle.get());
   if (handle->control == nullptr) {
-    return FailNull(absl::InvalidArgumentError(absl::StrCat(
-        "open_qp: the domain has no target queue pair ", attr->qp_num)));
+    return FailNull(
+        Refusal(ErrorCode::kBadAttribute,
+                absl::StrCat("open_qp: the domain has no target queue pair ",
+                             attr->qp_num)));
   }
   if ((attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0) {
     handle->qp.qp_context = attr->qp_context;
@@ -295,8 +300,8 @@ int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int ibv_mask) {
   };
   if (((mask & IBV_QP_STATE) != 0 && unknown(attr->qp_state)) ||
       ((mask & IBV_QP_CUR_STATE) != 0 && unknown(attr->cur_qp_state))) {
-    return Fail(absl::InvalidArgumentError(
-        absl::StrCat("qp ", qp->qp_num, ": unknown state")));
+    return Fail(Refusal(ErrorCode::kBadAttribute,
+                        absl::StrCat("qp ", qp->qp_num, ": unknown state")));
   }
   return Fail(QueuePair::From(qp)->control->Modify(FromIbv(*attr, mask), mask));
 }
@@ -341,8 +346,9 @@ int DestroyQp(ibv_qp* qp) {
   QueuePair* handle = QueuePair::From(qp);
   // ibv_create_qp(3): detach it first. Closing the device leaves groups itself.
   if (handle->control->IsInGroup()) {
-    return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "destroy_qp: qp ", qp->qp_num, " is attached to a multicast group")));
+    return Fail(Refusal(ErrorCode::kInUse,
+                        absl::StrCat("destroy_qp: qp ", qp->qp_num,
+                                     " is attached to a multicast group")));
   }
   handle->LetGo();
   // No more events follow. Unread ones are withdrawn, and the others must have
@@ -373,7 +379,8 @@ int QueryEce(ibv_qp*, ibv_ece* ece) {
 
 int SetEce(ibv_qp* qp, ibv_ece* ece) {
   if (ece->vendor_id == 0 && ece->options == 0 && ece->comp_mask == 0) return 0;
-  return Fail(absl::InvalidArgumentError(
+  return Fail(Refusal(
+      ErrorCode::kBadAttribute,
       absl::StrCat("set_ece: qp ", qp->qp_num, " has no options of vendor 0x",
                    absl::Hex(ece->vendor_id))));
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -66,7 +67,8 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
                             ? Number(attr->srq_type)
                             : uint32_t{IBV_SRQT_BASIC};
   if ((mask & ~kKnown) != 0 || type == IBV_SRQT_TM) {
-    return FailNull(absl::UnimplementedError(
+    return FailNull(Refusal(
+        ErrorCode::kNotBuilt,
         absl::StrCat("create_srq_ex: comp_mask 0x", absl::Hex(mask & ~kKnown),
                      ", type ", type, ": tag matching is not built")));
   }
@@ -74,17 +76,19 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
   if (xrc && !control::HasService(Context::From(context)->device().kind(),
                                   QpService::kXrcTarget)) {
     return FailNull(
-        absl::UnimplementedError("create_srq_ex: the device has no XRC"));
+        Refusal(ErrorCode::kNotBuilt, "create_srq_ex: the device has no XRC"));
   }
   if (type > IBV_SRQT_XRC || (mask & IBV_SRQ_INIT_ATTR_PD) == 0 ||
       attr->pd == nullptr || attr->pd->context != context ||
       (xrc &&
        ((mask & kXrc) != kXrc || attr->xrcd == nullptr || attr->cq == nullptr ||
         attr->xrcd->context != context || attr->cq->context != context))) {
-    return FailNull(absl::InvalidArgumentError(absl::StrCat(
-        "create_srq_ex: type ", type,
-        " without what it needs (pd; XRC: xrcd and cq), or of another "
-        "context")));
+    return FailNull(Refusal(
+        ErrorCode::kBadAttribute,
+        absl::StrCat(
+            "create_srq_ex: type ", type,
+            " without what it needs (pd; XRC: xrcd and cq), or of another "
+            "context")));
   }
   return MakeSrq(attr->pd, xrc ? attr->xrcd : nullptr, xrc ? attr->cq : nullptr,
                  attr->srq_context, attr->attr);
@@ -120,7 +124,8 @@ int ErrnoOfOpen(const absl::Status& status) {
 ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   if (attr->comp_mask != kBoth) {
-    return FailNull(absl::InvalidArgumentError(
+    return FailNull(Refusal(
+        ErrorCode::kBadAttribute,
         absl::StrCat("open_xrcd: comp_mask 0x", absl::Hex(attr->comp_mask),
                      ": must be fd and oflags")));
   }
@@ -138,8 +143,9 @@ ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
 int CloseXrcd(ibv_xrcd* xrcd) {
   XrcDomain* domain = XrcDomain::From(xrcd);
   if (domain->users != 0) {
-    return Fail(absl::FailedPreconditionError(absl::StrCat(
-        "close_xrcd: it still has objects: ", domain->users.load())));
+    return Fail(Refusal(ErrorCode::kInUse,
+                        absl::StrCat("close_xrcd: it still has objects: ",
+                                     domain->users.load())));
   }
   domain->context->Delete(domain);
   return 0;
@@ -149,8 +155,9 @@ int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
   constexpr int kKnown = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
   control::Srq& control = *SharedReceiveQueue::From(srq)->control;
   if ((mask & ~kKnown) != 0) {
-    return Fail(absl::InvalidArgumentError(
-        absl::StrCat("modify_srq: unknown mask 0x", absl::Hex(mask))));
+    return Fail(
+        Refusal(ErrorCode::kBadAttribute,
+                absl::StrCat("modify_srq: unknown mask 0x", absl::Hex(mask))));
   }
   return Fail(control.Modify(
       (mask & IBV_SRQ_MAX_WR) != 0 ? std::optional<uint32_t>(attr->max_wr)
@@ -172,7 +179,7 @@ int DestroySrq(ibv_srq* srq) {
   SharedReceiveQueue* handle = SharedReceiveQueue::From(srq);
   if (handle->control->in_use()) {
     return Fail(
-        absl::FailedPreconditionError("destroy_srq: queue pairs still use it"));
+        Refusal(ErrorCode::kInUse, "destroy_srq: queue pairs still use it"));
   }
   handle->control.reset();
   // As for queue pairs (qp_ops.cc).

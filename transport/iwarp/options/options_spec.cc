@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 
 namespace urnic::iwarp {
 namespace {
@@ -75,7 +76,8 @@ std::string Form(const Key& key) {
 
 absl::Status Wrong(std::string_view item, const char* what,
                    const std::string& form) {
-  return absl::InvalidArgumentError(
+  return Refusal(
+      ErrorCode::kBadSpec,
       absl::StrCat("iwarp: \"", Abseil(item), "\" ", what, "; write ", form));
 }
 
@@ -124,7 +126,8 @@ absl::StatusOr<Options> ParseOptions(std::string_view text) {
   // The frames of revision 1 have no place for it.
   const bool asks = options.rtr != Rtr::kAny && options.rtr != Rtr::kNone;
   if (options.mpa_revision == 1 && asks) {
-    return absl::InvalidArgumentError(
+    return Refusal(
+        ErrorCode::kBadSpec,
         "iwarp: revision 1 of MPA has no RTR; write mpa=2, or no rtr=");
   }
   return options;

@@ -1,0 +1,45 @@
+#include "datapath/engine/failures.h"
+
+#include "datapath/engine/engine_qp.h"
+#include "transport/base/check.h"
+#include "verbs/abi/rnic_abi.h"
+
+namespace urnic {
+
+ErrorCode CodeOfStatus(uint8_t status) {
+  switch (status) {
+    case URNIC_WC_LOC_LEN_ERR:
+      return ErrorCode::kLocalLength;
+    case URNIC_WC_LOC_QP_OP_ERR:
+      return ErrorCode::kLocalOperation;
+    case URNIC_WC_LOC_PROT_ERR:
+      return ErrorCode::kLocalProtection;
+    case URNIC_WC_WR_FLUSH_ERR:
+      return ErrorCode::kFlushed;
+    case URNIC_WC_MW_BIND_ERR:
+      return ErrorCode::kWindowBind;
+    case URNIC_WC_BAD_RESP_ERR:
+      return ErrorCode::kBadResponse;
+    case URNIC_WC_LOC_ACCESS_ERR:
+      return ErrorCode::kLocalAccess;
+    case URNIC_WC_REM_INV_REQ_ERR:
+      return ErrorCode::kRemoteInvalidRequest;
+    case URNIC_WC_REM_ACCESS_ERR:
+      return ErrorCode::kRemoteAccess;
+    case URNIC_WC_REM_OP_ERR:
+      return ErrorCode::kRemoteOperation;
+    case URNIC_WC_RETRY_EXC_ERR:
+      return ErrorCode::kRetriesExceeded;
+    default:
+      URNIC_CHECK(status == URNIC_WC_RNR_RETRY_EXC_ERR);
+      return ErrorCode::kRnrRetriesExceeded;
+  }
+}
+
+Failure FailureOf(ErrorCode code, const EngineQp& qp) {
+  Failure failure{.code = code, .qpn = qp.qpn()};
+  qp.DescribeFailure(failure);
+  return failure;
+}
+
+}  // namespace urnic

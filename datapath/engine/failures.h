@@ -1,0 +1,97 @@
+#pragma once
+
+// The last work requests, queue pairs and connections of an engine that failed,
+// with what people ask then: with whom, and why. The newest replaces the
+// oldest.
+//
+// Thread: the holder of the engine's token.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "ras/errors/error_code.h"
+#include "ras/metrics/rx_verdict.h"
+#include "transport/base/time.h"
+#include "transport/wire/address.h"
+
+namespace urnic {
+
+class EngineQp;
+
+struct Failure {
+  Time at = {};
+  ErrorCode code = {};
+  bool iwarp = false;  // numbers of RoCE and iWARP are different spaces
+  uint32_t qpn = 0;    // 0: not of a queue pair, but of
+  uint32_t cqn = 0;    // this completion queue, or
+  uint32_t srqn = 0;   // this shared receive queue
+
+  // The other side, as far as the queue pair has one.
+  bool has_peer = false;
+  wire::Gid remote = {};
+  uint32_t remote_qpn = 0;   // RoCE
+  uint16_t remote_port = 0;  // iWARP
+  uint16_t terminate = 0;    // iWARP: layer, type and code, as on the wire
+
+  // A work request that failed.
+  bool has_request = false;
+  uint8_t status = 0;  // enum urnic_wc_status
+  RxVerdict cause = RxVerdict::kAccept;
+  uint64_t wr_id = 0;
+
+  // RC: the requester.
+  bool has_requester = false;
+  uint32_t psn = 0;     // the first that is not acknowledged
+  uint8_t retries = 0;  // as configured
+  uint8_t rnr_retries = 0;
+  Duration timeout = {};  // before each retry; infinite: none
+  Time answered_at = {};  // by anything on the path; 0: never
+  uint64_t timeouts = 0;  // in its life
+  uint64_t sequence_naks = 0;
+  uint64_t rnr_naks = 0;
+};
+
+// The code of a work request with this status (enum urnic_wc_status), which is
+// not success.
+ErrorCode CodeOfStatus(uint8_t status);
+
+// What is known of a queue pair now.
+Failure FailureOf(ErrorCode code, const EngineQp& qp);
+
+class Failures {
+ public:
+  static constexpr uint32_t kEntries = 256;  // a power of two
+
+  // `now`: the engine's clock; outlives this.
+  explicit Failures(const Time* now)
+      : now_(*now), entries_(std::make_unique<Failure[]>(kEntries)) {}
+
+  void Add(const Failure& failure) {
+    Failure& entry = entries_[added_++ % kEntries];
+    entry = failure;
+    entry.at = now_;
+  }
+
+  // All so far; those before added() - kEntries are gone.
+  uint64_t added() const { return added_; }
+
+  // As History::Visit().
+  template <typename F>
+  std::optional<uint64_t> Visit(uint64_t number, size_t most, F&& visit) const {
+    if (added_ > kEntries && number < added_ - kEntries)
+      number = added_ - kEntries;
+    for (; number < added_ && most != 0; ++number, --most)
+      visit(entries_[number % kEntries]);
+    if (number >= added_) return std::nullopt;
+    return number;
+  }
+
+ private:
+  const Time& now_;
+  uint64_t added_ = 0;
+  const std::unique_ptr<Failure[]> entries_;
+};
+
+}  // namespace urnic

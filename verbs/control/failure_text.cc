@@ -1,0 +1,80 @@
+#include "verbs/control/failure_text.h"
+
+#include "absl/strings/str_cat.h"
+#include "verbs/control/gid_table.h"
+
+namespace urnic::control {
+namespace {
+
+// With the unit that leaves two digits at least.
+std::string DurationText(Duration d) {
+  constexpr int64_t kUs = 1000, kMs = 1000 * kUs, kS = 1000 * kMs;
+  if (d.ns() >= 10 * kS) return absl::StrCat(d.ns() / kS, " s");
+  if (d.ns() >= 10 * kMs) return absl::StrCat(d.ns() / kMs, " ms");
+  return absl::StrCat(d.ns() / kUs, " us");
+}
+
+std::string LastAnswer(const Failure& f) {
+  if (f.answered_at.ns() == 0)
+    return "its host has never acknowledged anything";
+  return absl::StrCat("its host last acknowledged something ",
+                      DurationText(f.at - f.answered_at), " before");
+}
+
+std::string Naks(const Failure& f) {
+  return absl::StrCat("so far the queue pair had ", f.sequence_naks,
+                      " sequence NAKs, ", f.rnr_naks, " RNR NAKs and ",
+                      f.timeouts, " time-outs");
+}
+
+}  // namespace
+
+std::string WhyText(const Failure& f) {
+  switch (f.code) {
+    case ErrorCode::kRetriesExceeded:
+      return absl::StrCat(
+          f.retries + 1, f.retries == 0 ? " time-out of " : " time-outs of ",
+          DurationText(f.timeout), " passed, and PSN ", f.psn,
+          " was not acknowledged; ", LastAnswer(f), "; ", Naks(f));
+    case ErrorCode::kRnrRetriesExceeded:
+      return absl::StrCat("PSN ", f.psn, " was answered with an RNR NAK ",
+                          f.rnr_retries + 1, " times; ", Naks(f));
+    case ErrorCode::kRemoteAccess:
+    case ErrorCode::kRemoteInvalidRequest:
+    case ErrorCode::kRemoteOperation:
+      if (!f.has_requester) break;
+      return absl::StrCat("the peer's NAK names PSN ", f.psn);
+    case ErrorCode::kPeerTerminated:
+    case ErrorCode::kWeTerminated:
+      return absl::StrCat("the error (layer, type, code) is 0x",
+                          absl::Hex(f.terminate, absl::kZeroPad4));
+    default:
+      break;
+  }
+  if (f.cause == RxVerdict::kAccept) return "";
+  return absl::StrCat("a packet was refused: ",
+                      kRxVerdictTexts[static_cast<size_t>(f.cause)]);
+}
+
+std::string PeerText(const Failure& f) {
+  if (!f.has_peer) return "";
+  const std::string address = IpText(f.remote);
+  if (!f.iwarp) return absl::StrCat("qp ", f.remote_qpn, " of ", address);
+  return f.remote.is_ipv4() ? absl::StrCat(address, ":", f.remote_port)
+                            : absl::StrCat("[", address, "]:", f.remote_port);
+}
+
+std::optional<ErrorCode> CodeOfEvent(QpEvent event) {
+  switch (event) {
+    case QpEvent::kFatal:
+      return ErrorCode::kQpFatal;
+    case QpEvent::kRequestError:
+      return ErrorCode::kQpRequest;
+    case QpEvent::kAccessError:
+      return ErrorCode::kQpAccess;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace urnic::control
