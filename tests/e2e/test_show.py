@@ -62,6 +62,19 @@ def show_in_mid_transfer(context, bed_name):
             context.check(device["qps"] == 2 and device["pds"] == 1, device)
 
 
+def begin_transfer(context, place, argv):
+    """Server and client, of which the client has sent something."""
+    env = {"XDG_RUNTIME_DIR": place.directory}
+    server, client = place.spawn_pair(argv, {"env": env}, {"env": env})
+
+    def sends():
+        qps = shown(context, place, 1, "qp", "pid", str(client.pid))
+        return qps and qps[0].get("bytes-acked")
+
+    bed.await_true(sends, 20, "a transfer")
+    return server, client
+
+
 @suite.test("vhost/events-of-a-silent-peer")
 def events_of_a_silent_peer(context):
     """With whom, since when and how often: while retries go on. The peer is
@@ -70,16 +83,9 @@ def events_of_a_silent_peer(context):
     argv = ["ib_write_bw", "-x", "3", "-F", "-D", "30", "-u", "18"]
     context.need(argv[0])
     with beds.make(context.tools, "vhost") as place:
-        env = {"XDG_RUNTIME_DIR": place.directory}
-        server, client = place.spawn_pair(argv, {"env": env}, {"env": env})
-        pid = str(client.pid)
-
-        def sends():
-            qps = shown(context, place, 1, "qp", "pid", pid)
-            return qps and qps[0].get("bytes-acked")
-
-        bed.await_true(sends, 20, "a transfer")
+        server, client = begin_transfer(context, place, argv)
         server.signal(signal.SIGSTOP)
+        pid = str(client.pid)
         events = []
 
         def silence():
@@ -108,15 +114,7 @@ def code_of_a_dead_peer(context):
     argv = ["ib_write_bw", "-x", "3", "-F", "-D", "30", "-u", "10"]
     context.need(argv[0])
     with beds.make(context.tools, "vhost") as place:
-        env = {"XDG_RUNTIME_DIR": place.directory}
-        server, client = place.spawn_pair(argv, {"env": env}, {"env": env})
-        pid = str(client.pid)
-
-        def sends():
-            qps = shown(context, place, 1, "qp", "pid", pid)
-            return qps and qps[0].get("bytes-acked")
-
-        bed.await_true(sends, 20, "a transfer")
+        server, client = begin_transfer(context, place, argv)
         server.signal(signal.SIGKILL)
         result = client.wait(30)
         output = result.out + result.err

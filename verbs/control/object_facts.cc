@@ -304,18 +304,6 @@ void Describe(const Happening& happening, const Device& device, Time now,
   facts.Add("what", words.text);
 }
 
-// Numbers of RoCE and iWARP are different spaces, with one history.
-std::optional<uint64_t> DescribeHistory(Device& device, uint64_t number,
-                                        std::string& out) {
-  Engine::ControlScope scope(device.engine());
-  const Time now = device.engine().Now();
-  const bool iwarp = IsIwarp(device);
-  return device.engine().history().Visit(
-      number, kStep, [&](const Happening& happening) {
-        if (happening.iwarp == iwarp) Describe(happening, device, now, out);
-      });
-}
-
 void Describe(const Failure& failure, const Device& device, Time now,
               std::string& out) {
   const ErrorWords& words = WordsOf(failure.code);
@@ -341,15 +329,17 @@ void Describe(const Failure& failure, const Device& device, Time now,
   facts.Add("action", words.action);
 }
 
-std::optional<uint64_t> DescribeFailures(Device& device, uint64_t number,
-                                         std::string& out) {
+// `ring`: a History or Failures. Numbers of RoCE and iWARP are different
+// spaces, with one ring.
+template <typename Ring>
+std::optional<uint64_t> DescribeRing(Device& device, const Ring& ring,
+                                     uint64_t number, std::string& out) {
   Engine::ControlScope scope(device.engine());
   const Time now = device.engine().Now();
   const bool iwarp = IsIwarp(device);
-  return device.engine().failures().Visit(
-      number, kStep, [&](const Failure& failure) {
-        if (failure.iwarp == iwarp) Describe(failure, device, now, out);
-      });
+  return ring.Visit(number, kStep, [&](const auto& entry) {
+    if (entry.iwarp == iwarp) Describe(entry, device, now, out);
+  });
 }
 
 template <typename T>
@@ -394,9 +384,9 @@ std::optional<uint64_t> DescribeObjects(Device& device, ObjectKind what,
     case ObjectKind::kAh:
       return DescribeSome(device, device.ahs(), serial, out);
     case ObjectKind::kEvent:
-      return DescribeHistory(device, serial, out);
+      return DescribeRing(device, device.engine().history(), serial, out);
     case ObjectKind::kError:
-      return DescribeFailures(device, serial, out);
+      return DescribeRing(device, device.engine().failures(), serial, out);
   }
   return std::nullopt;
 }
