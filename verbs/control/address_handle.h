@@ -35,14 +35,15 @@ class AddressHandle {
       : pd_(pd),
         number_(number),
         destination_(destination),
-        owner_(ThisProcess()),
-        serial_(pd.device().ahs().Enter(*this)) {}
+        owner_(ThisProcess()) {
+    pd.device().ahs().Enter(*this, serial_);
+  }
 
   Pd& pd_;
   const uint32_t number_;
   const wire::Gid destination_;
   const Owner owner_;
-  const uint64_t serial_;  // last: the object is whole by then
+  uint64_t serial_ = 0;
 };
 
 }  // namespace urnic::control

@@ -62,7 +62,7 @@ Cq::Cq(Device& device, const CqRequest& request, QueueMemory indices,
       CompletionRing(RingOf(ring_), indices_.indices_at(0), entries);
   if (!request.single_threaded) polling_.lock = &polling_.lock_storage;
   if (request.ignore_overrun) engine_end_.IgnoreOverrun();
-  serial_ = device.cqs().Enter(*this);
+  device.cqs().Enter(*this, serial_);
 }
 
 Cq::~Cq() {

@@ -90,8 +90,9 @@ class Mr {
       : pd_(&pd),
         request_(request),
         key_(key),
-        owner_(ThisProcess()),
-        serial_(pd.device().mrs().Enter(*this)) {}
+        owner_(ThisProcess()) {
+    pd.device().mrs().Enter(*this, serial_);
+  }
 
   // Both change under the engine's token.
   Pd* pd_;
@@ -99,7 +100,7 @@ class Mr {
   const uint32_t key_;
   bool registered_ = true;
   const Owner owner_;
-  const uint64_t serial_;  // last: the object is whole by then
+  uint64_t serial_ = 0;
 };
 
 }  // namespace urnic::control

@@ -34,14 +34,15 @@ class Mw {
       : pd_(pd),
         key_(key),
         type_(type),
-        owner_(ThisProcess()),
-        serial_(pd.device().mws().Enter(*this)) {}
+        owner_(ThisProcess()) {
+    pd.device().mws().Enter(*this, serial_);
+  }
 
   Pd& pd_;
   const uint32_t key_;
   const Type type_;
   const Owner owner_;
-  const uint64_t serial_;  // last: the object is whole by then
+  uint64_t serial_ = 0;
 };
 
 }  // namespace urnic::control

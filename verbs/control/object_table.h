@@ -43,13 +43,14 @@ class ObjectTable {
     --places_;
   }
 
-  // From now on Visit() sees the object, in a place that was reserved. Returns
-  // its serial number, which no other object of the table ever has. REQUIRES:
-  // the token is not held.
-  uint64_t Enter(T& object) {
+  // From now on Visit() sees the object, in a place that was reserved. Sets
+  // `serial`, a member of the object, to a number that no other object of the
+  // table ever has; a visitor finds it set. REQUIRES: the object is whole; the
+  // token is not held.
+  void Enter(T& object, uint64_t& serial) {
     std::lock_guard lock(mutex_);
-    objects_.emplace_hint(objects_.end(), ++last_, &object);
-    return last_;
+    serial = ++last_;
+    objects_.emplace_hint(objects_.end(), serial, &object);
   }
   // Before the object ends: waits until nobody looks at it, and gives the place
   // back. REQUIRES: the token is not held.

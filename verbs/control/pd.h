@@ -41,14 +41,15 @@ class Pd {
   explicit Pd(Device& device)
       : device_(device),
         id_(device.TakePdId()),
-        owner_(ThisProcess()),
-        serial_(device.pds().Enter(*this)) {}
+        owner_(ThisProcess()) {
+    device.pds().Enter(*this, serial_);
+  }
 
   Device& device_;
   const uint32_t id_;
   const Owner owner_;
   std::atomic<int> users_{0};
-  const uint64_t serial_;  // last: the object is whole by then
+  uint64_t serial_ = 0;
 };
 
 }  // namespace urnic::control

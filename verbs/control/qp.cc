@@ -215,7 +215,7 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   }
   posting_.engine_qp = engine_qp_;
   ForEachPart([](auto& part) { part.Ref(); });
-  serial_ = device_.qps().Enter(*this);
+  device_.qps().Enter(*this, serial_);
   return absl::OkStatus();
 }
 

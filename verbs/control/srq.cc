@@ -79,7 +79,7 @@ Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
   pd_.Ref();
   if (cq_ != nullptr) cq_->Ref();
   CreateInEngine(request.xrc_domain, layout);
-  serial_ = pd_.device().srqs().Enter(*this);
+  pd_.device().srqs().Enter(*this, serial_);
 }
 
 void Srq::CreateInEngine(uint32_t xrc_domain, const QpLayout& layout) {
