@@ -8,10 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 #include "ras/errors/error_code.h"
+#include "ras/history/newest.h"
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/time.h"
 #include "transport/wire/address.h"
@@ -65,33 +65,23 @@ class Failures {
   static constexpr uint32_t kEntries = 256;  // a power of two
 
   // `now`: the engine's clock; outlives this.
-  explicit Failures(const Time* now)
-      : now_(*now), entries_(std::make_unique<Failure[]>(kEntries)) {}
+  explicit Failures(const Time* now) : now_(*now) {}
 
-  void Add(const Failure& failure) {
-    Failure& entry = entries_[added_++ % kEntries];
-    entry = failure;
-    entry.at = now_;
+  void Add(Failure failure) {
+    failure.at = now_;
+    entries_.Add(failure);
   }
 
-  // All so far; those before added() - kEntries are gone.
-  uint64_t added() const { return added_; }
-
-  // As History::Visit().
+  // As Newest.
+  uint64_t added() const { return entries_.added(); }
   template <typename F>
   std::optional<uint64_t> Visit(uint64_t number, size_t most, F&& visit) const {
-    if (added_ > kEntries && number < added_ - kEntries)
-      number = added_ - kEntries;
-    for (; number < added_ && most != 0; ++number, --most)
-      visit(entries_[number % kEntries]);
-    if (number >= added_) return std::nullopt;
-    return number;
+    return entries_.Visit(number, most, visit);
   }
 
  private:
   const Time& now_;
-  uint64_t added_ = 0;
-  const std::unique_ptr<Failure[]> entries_;
+  Newest<Failure, kEntries> entries_;
 };
 
 }  // namespace urnic

@@ -23,10 +23,6 @@ absl::StatusCode StatusOf(ErrorCode code) {
   }
 }
 
-absl::Status Make(absl::StatusCode code, const std::string& text) {
-  return absl::Status(code, text);
-}
-
 // The length of "URN2004: " at the beginning; 0: there is none.
 size_t CodeLength(std::string_view message) {
   const size_t colon = message.find(kColon);
@@ -44,13 +40,14 @@ std::string MessageOf(const absl::Status& status) {
 }  // namespace
 
 absl::Status Refusal(ErrorCode code, std::string_view text) {
-  return Make(StatusOf(code), ErrorName(code).append(kColon).append(text));
+  return absl::Status(StatusOf(code),
+                      ErrorName(code).append(kColon).append(text));
 }
 
 absl::Status Prefixed(std::string_view before, const absl::Status& status) {
   std::string message = MessageOf(status);
   message.insert(CodeLength(message), before);
-  return Make(status.code(), message);
+  return absl::Status(status.code(), message);
 }
 
 std::optional<ErrorCode> CodeOf(const absl::Status& status) {

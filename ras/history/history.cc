@@ -13,17 +13,15 @@ const HistoryWords& WordsOf(HistoryEvent event) {
 
 void History::Add(HistoryEvent event, uint32_t qpn, uint32_t a, uint32_t b,
                   bool iwarp) {
-  entries_[added_ % kEntries] = {.at_ns = now_.ns(),
-                                 .qpn = qpn,
-                                 .a = a,
-                                 .b = b,
-                                 .event = event,
-                                 .iwarp = iwarp};
-  ++added_;
+  entries_.Add({.at_ns = now_.ns(),
+                .qpn = qpn,
+                .a = a,
+                .b = b,
+                .event = event,
+                .iwarp = iwarp});
 }
 
-Happening History::At(uint64_t number) const {
-  const Entry& entry = entries_[number % kEntries];
+Happening History::Of(const Entry& entry) {
   return {.at = Time::FromNs(entry.at_ns),
           .qpn = entry.qpn,
           .event = entry.event,

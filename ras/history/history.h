@@ -7,10 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 
+#include "ras/history/newest.h"
 #include "transport/base/time.h"
 
 namespace urnic {
@@ -44,27 +44,18 @@ class History {
   static constexpr uint32_t kEntries = 16384;  // a power of two
 
   // `now`: the engine's clock; outlives the history.
-  explicit History(const Time* now)
-      : now_(*now),
-        entries_(std::make_unique_for_overwrite<Entry[]>(kEntries)) {}
+  explicit History(const Time* now) : now_(*now) {}
 
   [[gnu::cold, gnu::noinline]] void Add(HistoryEvent event, uint32_t qpn,
                                         uint32_t a, uint32_t b,
                                         bool iwarp = false);
 
-  // All events so far; those before added() - kEntries are gone.
-  uint64_t added() const { return added_; }
-
-  // Calls visit(const Happening&) for at most `most` events, from that number
-  // on or the oldest that is left. Returns the number to continue from; none:
-  // that was all.
+  // As Newest: entries are Happenings.
+  uint64_t added() const { return entries_.added(); }
   template <typename F>
   std::optional<uint64_t> Visit(uint64_t number, size_t most, F&& visit) const {
-    if (added_ > kEntries && number < added_ - kEntries)
-      number = added_ - kEntries;
-    for (; number < added_ && most != 0; ++number, --most) visit(At(number));
-    if (number >= added_) return std::nullopt;
-    return number;
+    return entries_.Visit(number, most,
+                          [&](const Entry& entry) { visit(Of(entry)); });
   }
 
  private:
@@ -78,11 +69,10 @@ class History {
     bool iwarp;
   };
 
-  Happening At(uint64_t number) const;
+  static Happening Of(const Entry& entry);
 
   const Time& now_;
-  uint64_t added_ = 0;
-  const std::unique_ptr<Entry[]> entries_;
+  Newest<Entry, kEntries> entries_;
 };
 
 }  // namespace urnic

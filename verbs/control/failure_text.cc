@@ -58,10 +58,8 @@ std::string WhyText(const Failure& f) {
 
 std::string PeerText(const Failure& f) {
   if (!f.has_peer) return "";
-  const std::string address = IpText(f.remote);
-  if (!f.iwarp) return absl::StrCat("qp ", f.remote_qpn, " of ", address);
-  return f.remote.is_ipv4() ? absl::StrCat(address, ":", f.remote_port)
-                            : absl::StrCat("[", address, "]:", f.remote_port);
+  if (f.iwarp) return SocketText(f.remote, f.remote_port);
+  return absl::StrCat("qp ", f.remote_qpn, " of ", IpText(f.remote));
 }
 
 std::optional<ErrorCode> CodeOfEvent(QpEvent event) {

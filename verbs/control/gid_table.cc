@@ -58,6 +58,12 @@ std::string IpText(const wire::Gid& gid) {
   return text;
 }
 
+std::string SocketText(const wire::Gid& address, uint16_t port) {
+  const std::string text = IpText(address);
+  return address.is_ipv4() ? absl::StrCat(text, ":", port)
+                           : absl::StrCat("[", text, "]:", port);
+}
+
 std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits) {
   return absl::StrCat(IpText(gid), "/",
                       prefix_bits - (gid.is_ipv4() ? kMappedBits : 0));

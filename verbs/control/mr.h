@@ -87,10 +87,7 @@ class Mr {
 
  private:
   Mr(Pd& pd, uint32_t key, const MrRequest& request)
-      : pd_(&pd),
-        request_(request),
-        key_(key),
-        owner_(ThisProcess()) {
+      : pd_(&pd), request_(request), key_(key), owner_(ThisProcess()) {
     pd.device().mrs().Enter(*this, serial_);
   }
 

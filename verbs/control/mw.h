@@ -31,10 +31,7 @@ class Mw {
 
  private:
   Mw(Pd& pd, uint32_t key, Type type)
-      : pd_(pd),
-        key_(key),
-        type_(type),
-        owner_(ThisProcess()) {
+      : pd_(pd), key_(key), type_(type), owner_(ThisProcess()) {
     pd.device().mws().Enter(*this, serial_);
   }
 

@@ -21,6 +21,7 @@
 #include "verbs/control/device.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/failure_text.h"
+#include "verbs/control/gid_table.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/mw.h"
 #include "verbs/control/qp.h"
@@ -217,12 +218,6 @@ void AddCaps(const QpCaps& caps, FactWriter& facts) {
   facts.Add("max-send-sge", caps.max_send_sge);
   facts.Add("max-recv-sge", caps.max_recv_sge);
   facts.Add("max-inline", caps.max_inline_data);
-}
-
-std::string SocketText(const wire::Gid& address, uint16_t port) {
-  const std::string text = IpText(address);
-  return address.is_ipv4() ? absl::StrCat(text, ":", port)
-                           : absl::StrCat("[", text, "]:", port);
 }
 
 void DescribePeer(const RoceQp& qp, FactWriter& facts) {

@@ -39,9 +39,7 @@ class Pd {
 
  private:
   explicit Pd(Device& device)
-      : device_(device),
-        id_(device.TakePdId()),
-        owner_(ThisProcess()) {
+      : device_(device), id_(device.TakePdId()), owner_(ThisProcess()) {
     device.pds().Enter(*this, serial_);
   }
 
