@@ -59,6 +59,8 @@ class IwarpListener {
   uint16_t port() const { return config_.port; }
   uint64_t user() const { return config_.user; }
   const ListenerConfig& config() const { return config_; }
+  // Connections whose request the program has not answered.
+  uint32_t unanswered() const { return unanswered_; }
 
  private:
   friend class ConnectionTable;
@@ -221,6 +223,22 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // connections have counted, which AddLiving() adds to a copy.
   void CollectCounters();
   void AddLiving(IwarpCounters& to) const;
+  // Calls f(connection) for at most `most` of them, from that place on. Returns
+  // the place to continue from; none: that was all.
+  template <typename F>
+  std::optional<uint32_t> Visit(uint32_t place, size_t most, F&& f) const {
+    for (; place < connections_.size(); ++place) {
+      if (connections_[place] == nullptr) continue;
+      if (most-- == 0) return place;
+      f(*connections_[place]);
+    }
+    return std::nullopt;
+  }
+  // Calls f(listener) for each.
+  template <typename F>
+  void ForEachListener(F&& f) const {
+    for (const auto& listener : listeners_) f(*listener);
+  }
   // Calls f(connection) for each.
   template <typename F>
   void ForEach(F&& f) const {

@@ -42,4 +42,17 @@ Failure FailureOf(ErrorCode code, const EngineQp& qp) {
   return failure;
 }
 
+void Failures::Add(Failure failure) {
+  failure.at = now_;
+  // Programs try, and some try for long.
+  Failure* const last = entries_.last();
+  if (!failure.text.empty() && last != nullptr && last->code == failure.code &&
+      last->iwarp == failure.iwarp && last->text == failure.text) {
+    ++last->times;
+    return;
+  }
+  entries_.Add(failure);
+  if (on_added_) on_added_();
+}
+
 }  // namespace urnic

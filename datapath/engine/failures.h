@@ -1,14 +1,17 @@
 #pragma once
 
 // The last work requests, queue pairs and connections of an engine that failed,
-// with what people ask then: with whom, and why. The newest replaces the
-// oldest.
+// and calls that were refused, with what people ask then: with whom, and why.
+// The newest replaces the oldest.
 //
 // Thread: the holder of the engine's token.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "ras/errors/error_code.h"
 #include "ras/history/newest.h"
@@ -26,7 +29,10 @@ struct Failure {
   bool iwarp = false;  // numbers of RoCE and iWARP are different spaces
   uint32_t qpn = 0;    // 0: not of a queue pair, but of
   uint32_t cqn = 0;    // this completion queue, or
-  uint32_t srqn = 0;   // this shared receive queue
+  uint32_t srqn = 0;   // this shared receive queue, or
+  // of the port or a call of the program: what happened, in words.
+  std::string text = {};
+  uint64_t times = 1;  // the same call was refused, without another in between
 
   // The other side, as far as the queue pair has one.
   bool has_peer = false;
@@ -67,13 +73,15 @@ class Failures {
   // `now`: the engine's clock; outlives this.
   explicit Failures(const Time* now) : now_(*now) {}
 
-  void Add(Failure failure) {
-    failure.at = now_;
-    entries_.Add(failure);
+  [[gnu::cold, gnu::noinline]] void Add(Failure failure);
+  // Called by Add(), while the token is held. Null: nobody.
+  void Watch(std::function<void()> on_added) {
+    on_added_ = std::move(on_added);
   }
 
   // As Newest.
   uint64_t added() const { return entries_.added(); }
+  uint64_t oldest() const { return entries_.oldest(); }
   template <typename F>
   std::optional<uint64_t> Visit(uint64_t number, size_t most, F&& visit) const {
     return entries_.Visit(number, most, visit);
@@ -81,6 +89,7 @@ class Failures {
 
  private:
   const Time& now_;
+  std::function<void()> on_added_;
   Newest<Failure, kEntries> entries_;
 };
 

@@ -53,6 +53,50 @@ void DescribeRequester(const rc::Qp& qp, Failure& failure) {
   failure.rnr_naks = s.counters.rnr_naks;
 }
 
+namespace {
+
+// What both sides agreed on.
+void AddSetUp(const iwarp::SetUp& set_up, FactWriter& facts) {
+  const mpa::Agreement& agreed = set_up.agreement();
+  facts.Add("mpa-revision", agreed.revision);
+  facts.Add("crc", agreed.crc ? "yes" : "no");
+  facts.Add("sends-markers", agreed.send_markers ? "yes" : "no");
+  facts.Add("receives-markers", agreed.receive_markers ? "yes" : "no");
+  facts.Add("may-send", set_up.may_send() ? "yes" : "no");
+}
+
+void AddSender(const tcp::SenderCounters& counters, FactWriter& facts) {
+  facts.Add("segments-sent", counters.segments);
+  facts.Add("segments-resent", counters.retransmissions);
+  facts.Add("bytes-acked", counters.bytes_acked);
+  facts.Add("timeouts", counters.timeouts);
+  facts.Add("fast-recoveries", counters.recoveries);
+  facts.Add("undone-recoveries", counters.undone);
+  facts.Add("loss-probes", counters.tail_probes);
+  facts.Add("window-probes", counters.window_probes);
+  facts.Add("ecn-reductions", counters.ecn_reductions);
+}
+
+}  // namespace
+
+void DescribeTcp(const IwarpConnection& connection, Time now,
+                 FactWriter& facts) {
+  const iwarp::Endpoint& endpoint = connection.endpoint();
+  const tcp::Connection& tcp = endpoint.connection();
+  if (endpoint.set_up().agreed()) AddSetUp(endpoint.set_up(), facts);
+  DescribeWork(connection, now, facts);
+  AddSender(tcp.sender().counters(), facts);
+  if (tcp.state() <= tcp::State::kSynSent) return;
+  facts.Add("peer-window", tcp.sender().peer_window());
+  facts.Add("window", tcp.receiver().window_bytes());
+  facts.Add("frames-held", tcp.receiver().frames_kept());
+  facts.Add("gaps", tcp.receiver().range_count());
+  facts.Add("ecn", tcp.agreed().ecn ? "yes" : "no");
+  facts.Add("sack", tcp.agreed().sack ? "yes" : "no");
+  facts.Add("timestamps", tcp.agreed().timestamps ? "yes" : "no");
+  facts.Add("peer-is-urnic", tcp.peer_is_urnic() ? "yes" : "no");
+}
+
 void DescribeWork(const IwarpConnection& connection, Time now,
                   FactWriter& facts) {
   const tcp::Connection& tcp = connection.endpoint().connection();

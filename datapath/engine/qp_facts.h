@@ -24,6 +24,10 @@ void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts);
 void DescribeWork(const IwarpConnection& connection, Time now,
                   FactWriter& facts);
 
+// A TCP connection with the set-up of MPA, without its addresses.
+void DescribeTcp(const IwarpConnection& connection, Time now,
+                 FactWriter& facts);
+
 void DescribeRequester(const rc::Qp& qp, Failure& failure);
 
 // All counters of a list, as "rx-packets" for rx_packets.

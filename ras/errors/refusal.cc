@@ -33,8 +33,8 @@ size_t CodeLength(std::string_view message) {
   return colon + kColon.size();
 }
 
-std::string MessageOf(const absl::Status& status) {
-  return std::string(status.message());
+std::string_view MessageOf(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
 }
 
 }  // namespace
@@ -45,17 +45,21 @@ absl::Status Refusal(ErrorCode code, std::string_view text) {
 }
 
 absl::Status Prefixed(std::string_view before, const absl::Status& status) {
-  std::string message = MessageOf(status);
+  std::string message(MessageOf(status));
   message.insert(CodeLength(message), before);
   return absl::Status(status.code(), message);
 }
 
 std::optional<ErrorCode> CodeOf(const absl::Status& status) {
-  const std::string message = MessageOf(status);
+  const std::string_view message = MessageOf(status);
   const size_t length = CodeLength(message);
   if (length == 0) return std::nullopt;
-  return ParseErrorCode(
-      std::string_view(message).substr(0, length - kColon.size()));
+  return ParseErrorCode(message.substr(0, length - kColon.size()));
+}
+
+std::string_view WithoutCode(const absl::Status& status) {
+  const std::string_view message = MessageOf(status);
+  return message.substr(CodeLength(message));
 }
 
 }  // namespace urnic

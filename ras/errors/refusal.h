@@ -27,4 +27,7 @@ absl::Status Prefixed(std::string_view before, const absl::Status& status);
 // None: `status` was not made by Refusal().
 std::optional<ErrorCode> CodeOf(const absl::Status& status);
 
+// The message without the code. Valid as long as `status`.
+std::string_view WithoutCode(const absl::Status& status);
+
 }  // namespace urnic

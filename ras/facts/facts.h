@@ -23,8 +23,8 @@ namespace urnic {
 // Appends the line of one object to a string, which outlives it.
 class FactWriter {
  public:
-  // `kind`, and each `name`: lower-case letters, digits and '-'. A name is used
-  // once for an object.
+  // `kind`, and each `name`: lower-case letters, digits, '-' and '_'. A name is
+  // used once for an object.
   FactWriter(std::string_view kind, std::string& out) : out_(out) {
     out_ += kind;
   }

@@ -5,6 +5,7 @@
 //
 // Thread: one at a time.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,16 +22,21 @@ class Newest {
  public:
   void Add(const T& entry) { entries_[added_++ % kEntries] = entry; }
 
-  // All so far; those before added() - kEntries are gone.
+  // Null: nothing was added.
+  T* last() {
+    return added_ == 0 ? nullptr : &entries_[(added_ - 1) % kEntries];
+  }
+
+  // All so far; those before oldest() are gone.
   uint64_t added() const { return added_; }
+  uint64_t oldest() const { return added_ > kEntries ? added_ - kEntries : 0; }
 
   // Calls visit(const T&) for at most `most` entries, from that number on or
   // the oldest that is left. Returns the number to continue from; none: that
   // was all.
   template <typename F>
   std::optional<uint64_t> Visit(uint64_t number, size_t most, F&& visit) const {
-    if (added_ > kEntries && number < added_ - kEntries)
-      number = added_ - kEntries;
+    number = std::max(number, oldest());
     for (; number < added_ && most != 0; ++number, --most)
       visit(entries_[number % kEntries]);
     if (number >= added_) return std::nullopt;

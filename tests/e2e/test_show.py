@@ -1,7 +1,9 @@
 """What `urnic show` tells of programs of the distribution while they run."""
 
+import datetime
 import functools
 import json
+import os
 import re
 import signal
 
@@ -15,6 +17,12 @@ def shown(context, place, side, *words):
                        rnic=False, env={"XDG_RUNTIME_DIR": place.directory})
     context.check_ok(result)
     return json.loads(result.out)
+
+
+def when(entry):
+    """Seconds since 1970."""
+    return datetime.datetime.fromisoformat(
+        entry["at"].replace("Z", "+00:00")).timestamp()
 
 
 def one(objects, context):
@@ -75,6 +83,83 @@ def begin_transfer(context, place, argv):
     return server, client
 
 
+def show_of_rdma_cm(context, bed_name):
+    """rdma_cm ids and, on iWARP, TCP connections name each other and their
+    queue pairs."""
+    context.need("rping")
+    argv = ["rping", "-a", beds.SERVER_IP["v4"], "-p", "7999", "-C", "1000000"]
+    with beds.make(context.tools, bed_name) as place:
+        env = {"XDG_RUNTIME_DIR": place.directory}
+        server = place.spawn(0, [*argv, "-s"], env=env)
+
+        def listens():
+            # Exit status 1 as long as no program has an RNIC.
+            result = place.run(1, [context.tools.urnic, "show", "cm_id",
+                                   "state", "LISTEN"], rnic=False, env=env)
+            return result.status == 0 and "LISTEN" in result.out
+
+        bed.await_true(listens, 20, "a listener")
+        client = place.spawn(1, [*argv, "-c"], env=env)
+
+        def connected():
+            ids = shown(context, place, 1, "cm_id", "state", "CONNECT")
+            return len(ids) == 2
+
+        bed.await_true(connected, 20, "a connection")
+        listener = one(shown(context, place, 1, "cm_id", "pid",
+                             str(server.pid), "state", "LISTEN"), context)
+        context.check(listener["src-addr"] == beds.SERVER_IP["v4"] + ":7999",
+                      listener)
+        ours, theirs = (one(shown(context, place, 1, "cm_id", "pid",
+                                  str(end.pid), "state", "CONNECT"), context)
+                        for end in (server, client))
+        context.check(ours["src-addr"] == theirs["dst-addr"], (ours, theirs))
+        context.check(theirs["src-addr"] == ours["dst-addr"], (ours, theirs))
+        for end, cm_id in ((server, ours), (client, theirs)):
+            qp = one(shown(context, place, 1, "qp", "pid", str(end.pid)),
+                     context)
+            context.check(qp["lqpn"] == cm_id["lqpn"], (qp, cm_id))
+            context.check(cm_id["ps"] == "TCP" and cm_id["qp-type"] == "RC",
+                          cm_id)
+            if not bed_name.startswith(beds.IWARP):
+                continue
+            tcp = one(shown(context, place, 1, "tcp", "pid", str(end.pid),
+                            "state", "ESTABLISHED"), context)
+            context.check(tcp["lqpn"] == qp["lqpn"], (tcp, qp))
+            context.check(tcp["src-addr"] == cm_id["src-addr"] and
+                          tcp["dst-addr"] == cm_id["dst-addr"], (tcp, cm_id))
+            context.check(tcp["mpa-revision"] == 2 and tcp["crc"] == "yes" and
+                          tcp["segments-sent"] > 0, tcp)
+        if bed_name.startswith(beds.IWARP):
+            listen = one(shown(context, place, 1, "tcp", "state", "LISTEN"),
+                         context)
+            context.check(listen["src-addr"] == listener["src-addr"], listen)
+
+
+for _bed in ("vhost", "iwarp-vhost"):
+    suite.add(f"{_bed}/show-of-rdma-cm",
+              functools.partial(show_of_rdma_cm, bed_name=_bed))
+
+
+@suite.test("vhost/errors-in-a-log")
+def errors_in_a_log(context):
+    """A refused call is in urnic show error and in the log of JSON lines, in
+    the same words."""
+    argv = ["ibv_rc_pingpong", "-g", "3", "-r", "100000"]
+    context.need(argv[0])
+    with beds.make(context.tools, "vhost") as place:
+        log = os.path.join(place.directory, "errors")
+        result = place.run(0, argv, env={"URNIC_LOG": f"json:{log}"})
+        context.check(result.status != 0, result)
+        with open(log, encoding="utf8") as lines:
+            errors = [json.loads(line) for line in lines]
+        error = one([e for e in errors if e["code"] == "URN2001"], context)
+        context.check("max_recv_wr 100000 is out of range" in error["why"],
+                      error)
+        context.check(error["comm"] == "ibv_rc_pingpong" and
+                      error["action"] != "", error)
+
+
 @suite.test("vhost/events-of-a-silent-peer")
 def events_of_a_silent_peer(context):
     """With whom, since when and how often: while retries go on. The peer is
@@ -102,7 +187,7 @@ def events_of_a_silent_peer(context):
         context.check(first["psn"] == second["psn"], events)
         context.check([first["retries-left"], second["retries-left"]] == [6, 5],
                       events)
-        apart = (first["age-us"] - second["age-us"]) / 1e6
+        apart = when(second) - when(first)
         context.check(0.9 * seconds < apart < 2 * seconds, events)
         server.signal(signal.SIGCONT)
 

@@ -4,10 +4,10 @@
 
 #include <vector>
 
+#include "transport/wire/address_text.h"
 #include "transport/wire/appender.h"
 #include "transport/wire/echo.h"
 #include "transport/wire/icmp.h"
-#include "transport/wire/pretty.h"
 
 namespace urnic::wire {
 namespace {
@@ -152,7 +152,7 @@ TEST_P(NeighborTest, AnAnnouncementGoesToAllAndAsksForNothing) {
     EXPECT_EQ(p.info.kind, NeighborKind::kAdvertise);
     EXPECT_FALSE(p.info.solicited);
     EXPECT_TRUE(p.info.may_override);
-    EXPECT_EQ(ToString(p.frame.dst), "ff02::1");
+    EXPECT_EQ(IpText(p.frame.dst), "ff02::1");
   } else {
     //= RFC 5227 2.3
     EXPECT_EQ(p.info.kind, NeighborKind::kSolicit);
@@ -305,8 +305,8 @@ TEST(NeighborDiscoveryTest, InvalidAdvertisementsAreRefused) {
 TEST(NeighborDiscoveryTest, MessagesMatchTheStandardByteForByte) {
   const Bytes question = Ask(Host(true, 1), Host(true, 2).gid);
   const Parsed p = Parse(question);
-  EXPECT_EQ(ToString(p.frame.dst), "ff02::1:ff77:2");
-  EXPECT_EQ(ToString(p.frame.eth->dst), "33:33:ff:77:00:02");
+  EXPECT_EQ(IpText(p.frame.dst), "ff02::1:ff77:2");
+  EXPECT_EQ(MacText(p.frame.eth->dst), "33:33:ff:77:00:02");
   const auto message = [](const Bytes& frame) {
     Bytes bytes(frame.begin() + 14 + 40, frame.end());
     bytes[2] = bytes[3] = 0;  // the checksum
@@ -342,8 +342,8 @@ TEST(NeighborDiscoveryTest, AnAskerWithoutAnAddressIsAnsweredToAllNodes) {
   const Parsed q = Parse(answer);
   ASSERT_EQ(q.verdict, RxVerdict::kIcmp);
   EXPECT_FALSE(q.info.solicited);
-  EXPECT_EQ(ToString(q.frame.dst), "ff02::1");
-  EXPECT_EQ(ToString(q.frame.eth->dst), "33:33:00:00:00:01");
+  EXPECT_EQ(IpText(q.frame.dst), "ff02::1");
+  EXPECT_EQ(MacText(q.frame.eth->dst), "33:33:00:00:00:01");
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "transport/wire/pretty.h"
 
-#include <arpa/inet.h>
-
 #include <bit>
 
+#include "transport/wire/address_text.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/icrc.h"
 #include "transport/wire/neighbor.h"
@@ -99,19 +98,19 @@ std::string PrettyNeighbor(const char* protocol, const NeighborInfo& info,
   std::string line = protocol;
   switch (info.kind) {
     case NeighborKind::kSolicit:
-      if (info.has_owner) line += " " + ToString(info.owner);
-      return line + " asks for " + ToString(info.asked);
+      if (info.has_owner) line += " " + IpText(info.owner);
+      return line + " asks for " + IpText(info.asked);
     case NeighborKind::kAdvertise:
       if (!info.has_owner) return line + " says nothing";
-      return line + " " + ToString(info.owner) + " is at " +
-             ToString(info.owner_mac);
+      return line + " " + IpText(info.owner) + " is at " +
+             MacText(info.owner_mac);
     case NeighborKind::kEchoRequest:
-      return line + " " + ToString(frame.src) + " pings " + ToString(frame.dst);
+      return line + " " + IpText(frame.src) + " pings " + IpText(frame.dst);
     case NeighborKind::kOther:
       break;
   }
-  return line + " " + ToString(frame.src) + " > " + ToString(frame.dst) +
-         " type " + std::to_string(frame.payload[0]);
+  return line + " " + IpText(frame.src) + " > " + IpText(frame.dst) + " type " +
+         std::to_string(frame.payload[0]);
 }
 
 std::string PrettyTcp(const FrameView& frame) {
@@ -128,25 +127,6 @@ std::string PrettyTcp(const FrameView& frame) {
 }
 
 }  // namespace
-
-std::string ToString(const Gid& gid) {
-  char text[INET6_ADDRSTRLEN];
-  const bool v4 = gid.is_ipv4();
-  inet_ntop(v4 ? AF_INET : AF_INET6, &gid.bytes[v4 ? 12 : 0], text,
-            sizeof(text));
-  return text;
-}
-
-std::string ToString(const MacAddress& mac) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const uint8_t byte : mac.bytes) {
-    if (!text.empty()) text += ':';
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 std::string Pretty(const RocePacket& packet) {
   std::string line = ServiceName(packet.info->service);
@@ -178,7 +158,7 @@ std::string PrettyFrame(std::span<const uint8_t> bytes) {
   if (verdict != RxVerdict::kAccept && verdict != RxVerdict::kTcp) {
     return PrettyVerdict(verdict);
   }
-  std::string line = ToString(frame.src) + " > " + ToString(frame.dst) + " ";
+  std::string line = IpText(frame.src) + " > " + IpText(frame.dst) + " ";
   if (verdict == RxVerdict::kTcp) return line + PrettyTcp(frame);
   RocePacket packet;
   verdict = ParseRoce(frame.payload, frame.payload_bytes, packet);

@@ -7,16 +7,10 @@
 #include <span>
 #include <string>
 
-#include "transport/wire/address.h"
 #include "transport/wire/roce_packet.h"
 #include "transport/wire/tcp.h"
 
 namespace urnic::wire {
-
-// "10.0.0.1" or "fe80::1".
-std::string ToString(const Gid& gid);
-// "02:00:00:00:00:01".
-std::string ToString(const MacAddress& mac);
 
 // From the BTH on: "RC WRITE_ONLY qp 0x11 psn 100 ackreq va 0x7f.. rkey 0x..
 // dmalen 64 len 64". Flags and headers appear only where they are present or

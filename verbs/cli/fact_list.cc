@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "ras/facts/facts_json.h"
 
 namespace urnic {
 namespace {
@@ -54,15 +54,6 @@ std::string Joined(const Facts& object, bool details) {
     absl::StrAppend(&line, line.empty() ? "" : " ", fact.name, " ", fact.value);
   }
   return line;
-}
-
-// Numbers beyond 64 bits stay texts.
-nlohmann::ordered_json JsonOf(const Fact& fact) {
-  int64_t number;
-  uint64_t large;
-  if (fact.is_number && absl::SimpleAtoi(fact.value, &number)) return number;
-  if (fact.is_number && absl::SimpleAtoi(fact.value, &large)) return large;
-  return fact.value;
 }
 
 }  // namespace
@@ -140,16 +131,8 @@ std::string FactLine(const Facts& object, bool details) {
 std::string FactsJson(const std::vector<Facts>& objects, bool details,
                       bool pretty) {
   auto list = nlohmann::ordered_json::array();
-  for (const Facts& object : objects) {
-    auto entry = nlohmann::ordered_json::object();
-    for (const Fact& fact : object.facts) {
-      if (details || !fact.is_detail) entry[fact.name] = JsonOf(fact);
-    }
-    list.push_back(std::move(entry));
-  }
-  // Programs choose their names: bytes that are not UTF-8 are replaced.
-  return list.dump(pretty ? 4 : -1, ' ', false,
-                   nlohmann::ordered_json::error_handler_t::replace);
+  for (const Facts& object : objects) list.push_back(JsonOf(object, details));
+  return JsonText(list, pretty ? 4 : -1);
 }
 
 }  // namespace urnic

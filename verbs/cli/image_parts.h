@@ -10,7 +10,6 @@
 #include "ras/metrics/counters.h"
 #include "transport/base/lessor.h"
 #include "transport/mem/mr_table.h"
-#include "transport/wire/address.h"
 #include "transport/work/image.h"
 #include "transport/work/image_fields.h"
 
@@ -53,9 +52,6 @@ std::string QpText(const Qp& qp, const char* service) {
   return ImageText("QP 0x%06x %-3s %-5s", qp.limits().qpn, service,
                    kQpStateNames[static_cast<size_t>(qp.state())]);
 }
-
-// "10.0.0.2" or "fd00::2".
-std::string AddressText(const wire::Gid& gid);
 
 // "  timer in 12.345 ms"; none: the timer is not running. The clock of a
 // restored image shows 0.

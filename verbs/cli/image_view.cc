@@ -1,7 +1,5 @@
 #include "verbs/cli/image_view.h"
 
-#include <arpa/inet.h>
-
 #include <bit>
 #include <cstdarg>
 #include <cstdio>
@@ -11,6 +9,7 @@
 #include "transport/rc/image.h"
 #include "transport/uc/image.h"
 #include "transport/ud/image.h"
+#include "transport/wire/address_text.h"
 #include "verbs/cli/image_parts.h"
 #include "verbs/cli/iwarp_image_view.h"
 
@@ -43,7 +42,7 @@ std::string Line(const ud::Qp& qp) {
 std::string Line(const cm::Connection& c) {
   std::string line = ImageText(
       "CM 0x%08x %-13s peer %s 0x%08x", c.local_comm_id, cm::NameOf(c.state),
-      AddressText(c.mad_path.remote).c_str(), c.remote_comm_id);
+      wire::IpText(c.mad_path.remote).c_str(), c.remote_comm_id);
   if (c.has_local_qpn) line += ImageText("  QP 0x%06x", c.local_qpn.value);
   line += ImageText("  service 0x%016llx",
                     static_cast<unsigned long long>(c.service_id));
@@ -84,14 +83,6 @@ std::string ImageText(const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
-  return text;
-}
-
-std::string AddressText(const wire::Gid& gid) {
-  char text[INET6_ADDRSTRLEN] = "";
-  const bool v4 = gid.is_ipv4();
-  inet_ntop(v4 ? AF_INET : AF_INET6, &gid.bytes[v4 ? 12 : 0], text,
-            sizeof(text));
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include "transport/iwarp/qp/image.h"
 #include "transport/iwarp/rdmap/image.h"
 #include "transport/iwarp/tcp/image_fields.h"
+#include "transport/wire/address_text.h"
 #include "verbs/cli/image_parts.h"
 
 namespace urnic {
@@ -99,12 +100,6 @@ struct ConnectionGround {
   iwarp::Endpoint endpoint;
 };
 
-std::string PeerText(const tcp::FourTuple& tuple) {
-  const std::string address = AddressText(tuple.remote);
-  return ImageText(tuple.remote.is_ipv4() ? "%s:%u" : "[%s]:%u",
-                   address.c_str(), tuple.remote_port);
-}
-
 std::string MpaText(const mpa::Agreement& agreement) {
   return ImageText("  MPA %u%s%s%s", agreement.revision,
                    agreement.crc ? ", CRC" : ", no CRC",
@@ -114,19 +109,16 @@ std::string MpaText(const mpa::Agreement& agreement) {
 
 // What the set-up waits for, or its result.
 std::string SetUpText(const iwarp::SetUp& set_up) {
+  if (set_up.agreed()) return MpaText(set_up.agreement());
   if (set_up.initiates()) {
-    using State = mpa::Initiator::State;
-    const State state = set_up.initiator().state();
-    if (state == State::kWaiting) return "  waits for the MPA reply";
-    return state == State::kAgreed ? MpaText(set_up.agreement()) : "";
+    return set_up.initiator().state() == mpa::Initiator::State::kWaiting
+               ? "  waits for the MPA reply"
+               : "";
   }
   using State = mpa::Responder::State;
   const State state = set_up.responder().state();
   if (state == State::kWaiting) return "  waits for the MPA request";
-  if (state == State::kRequested) return "  waits for the program's answer";
-  return state == State::kAccepted || state == State::kRunning
-             ? MpaText(set_up.agreement())
-             : "";
+  return state == State::kRequested ? "  waits for the program's answer" : "";
 }
 
 std::string TcpText(const tcp::Connection& tcp, const rdmap::Qp* qp) {
@@ -159,7 +151,8 @@ std::string Line(const iwarp::Endpoint& endpoint, const tcp::FourTuple& tuple,
   std::string line = qp == nullptr ? "" : QpText(*qp, "iWARP") + " ";
   line += ImageText("TCP %-11s port %u peer %s",
                     tcp::kStateNames[static_cast<size_t>(tcp.state())],
-                    tuple.local_port, PeerText(tuple).c_str());
+                    tuple.local_port,
+                    wire::SocketText(tuple.remote, tuple.remote_port).c_str());
   if (tcp.ended() == tcp::End::kNone) line += SetUpText(endpoint.set_up());
   return line + TcpText(tcp, qp) + TimerText(endpoint.deadline());
 }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,11 +53,21 @@ void Print(const std::vector<Facts>& objects, const ShowArguments& arguments) {
     std::puts(FactLine(object, arguments.details).c_str());
 }
 
+// What belongs to a process and to none of its ports comes from each port.
+void DropRepeated(std::vector<Facts>& objects) {
+  std::set<std::string> seen;
+  std::erase_if(objects, [&](const Facts& object) {
+    const std::string* const link = object.Find("link");
+    return link != nullptr && *link == "-" &&
+           !seen.insert(FactLine(object, /*details=*/true)).second;
+  });
+}
+
 // Empty: it is one.
 std::string KindMistake(const std::string& kind) {
-  const std::vector<std::string> kinds = {"dev", "link",  "qp",   "cq",
-                                          "mr",  "mw",    "pd",   "srq",
-                                          "ah",  "event", "error"};
+  const std::vector<std::string> kinds = {"dev", "link",  "qp",   "cq", "mr",
+                                          "mw",  "pd",    "srq",  "ah", "cm_id",
+                                          "tcp", "event", "error"};
   if (std::ranges::count(kinds, kind) != 0) return "";
   const std::string advice = DidYouMean(kind, kinds);
   return absl::StrCat("unknown kind \"", kind, "\"",
@@ -92,6 +103,7 @@ int Show(const ShowArguments& arguments) {
       exit_status = Complain(objects.status());
     }
   }
+  DropRepeated(all);
   if (absl::Status s = CheckNames(all, *filters); !s.ok()) return Complain(s);
   std::erase_if(all, [&](const Facts& o) { return !Matches(o, *filters); });
   Print(all, arguments);
@@ -104,8 +116,8 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
   CLI::App* command = app.add_subcommand(
       "show", "List the objects of RNICs in running programs");
   command->footer(
-      "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, event or "
-      "error. "
+      "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, cm_id, "
+      "tcp, event or error. "
       "FILTER is a name and its value, as they are printed; values may be "
       "lists and "
       "ranges: urnic show qp lqpn 17,20-30 type RC. Shows programs of the same "

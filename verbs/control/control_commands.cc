@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,7 @@
 #include "verbs/control/gid_table.h"
 #include "verbs/control/object_facts.h"
 #include "verbs/control/open_nic.h"
+#include "verbs/control/ring_facts.h"
 #include "verbs/identity/device_identity.h"
 #include "verbs/identity/sysfs_counters.h"
 
@@ -22,7 +25,7 @@ namespace urnic::control {
 
 namespace {
 
-std::atomic<SendConnections> g_send_connections = nullptr;
+std::atomic<const ConnectionHooks*> g_connection_hooks = nullptr;
 
 std::string Refuse(const std::string& why) {
   return absl::StrCat("error\n", why, "\n");
@@ -183,31 +186,60 @@ void SendState(OpenNic& nic, const ControlSocket::Reply& reply) {
   if (nic.network().serves_iwarp() && !SendBatches(nic, reply, connections)) {
     return;
   }
-  const SendConnections send = g_send_connections.load();
-  if (send == nullptr) return;
+  const ConnectionHooks* const hooks = g_connection_hooks.load();
+  if (hooks == nullptr) return;
   for (const std::string& device : nic.DeviceNames()) {
-    if (!send(device, reply)) return;
+    if (!hooks->send_images(device, reply)) return;
   }
+}
+
+// Appends lines of facts, from a number on; returns the number to continue
+// from.
+using Describer =
+    std::function<std::optional<uint64_t>(uint64_t, std::string&)>;
+
+// What tells all of that kind; empty: there is no such kind.
+std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
+  if (kind == "event")
+    return {[&](uint64_t n, auto& out) { return DescribeEvents(nic, n, out); }};
+  if (kind == "error")
+    return {[&](uint64_t n, auto& out) { return DescribeErrors(nic, n, out); }};
+  const auto what = ObjectKindOf(kind);
+  if (!what && kind != "cm_id") return {};
+  std::vector<Describer> describers;
+  for (const std::string& device : nic.DeviceNames()) {
+    if (what) {
+      describers.push_back([&nic, what, device](uint64_t serial, auto& out) {
+        return nic.Describe(device, *what, serial, out);
+      });
+    } else if (const auto* const hooks = g_connection_hooks.load()) {
+      describers.push_back([hooks, device](uint64_t serial, auto& out) {
+        return hooks->describe_ids(device, serial, out);
+      });
+    }
+  }
+  return describers;
 }
 
 // The lines of facts of all objects of that kind, a few at a time.
 void SendFacts(OpenNic& nic, std::string_view kind,
                const ControlSocket::Reply& reply) {
-  const auto what = ObjectKindOf(kind);
-  if (!what) {
+  const auto describers = DescribersOf(nic, kind);
+  if (describers.empty() && kind != "cm_id") {
     reply(Refuse(
         absl::StrCat("no objects are called \"", std::string(kind), "\"")));
     return;
   }
   std::string lines = "ok\n";
-  for (const std::string& device : nic.DeviceNames()) {
+  for (const Describer& describe : describers) {
     std::optional<uint64_t> next = 0;
     while (next.has_value()) {
-      next = nic.Describe(device, *what, *next, lines);
+      next = describe(*next, lines);
       if (!reply(lines)) return;
       lines.clear();
     }
   }
+  if (!lines.empty()) reply(lines);
 }
 
 std::string Answer(OpenNic& nic, std::string_view request) {
@@ -233,8 +265,8 @@ std::string Answer(OpenNic& nic, std::string_view request) {
 
 }  // namespace
 
-void SetSendConnections(SendConnections send) {
-  g_send_connections.store(send);
+void SetConnectionHooks(const ConnectionHooks* hooks) {
+  g_connection_hooks.store(hooks);
 }
 
 void AnswerControl(OpenNic& nic, std::string_view request,

@@ -3,6 +3,9 @@
 // What an open port answers to `urnic`: the requests of
 // verbs/control/control_protocol.h.
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "verbs/control/control_socket.h"
@@ -11,13 +14,19 @@ namespace urnic::control {
 
 class OpenNic;
 
-// Sends the images of the connections on the device with this name, a few at a
-// time. False: the client has disconnected.
-using SendConnections = bool (*)(std::string_view device,
-                                 const ControlSocket::Reply& reply);
-// Called by the owner of the connections on this process's devices (rdma_cm's
-// service). The last call counts. Any thread.
-void SetSendConnections(SendConnections send);
+// Functions of the owner of the connections on this process's devices:
+// rdma_cm's service.
+struct ConnectionHooks {
+  // Sends the images of the connections on the device with this name, a few at
+  // a time. False: the client has disconnected.
+  bool (*send_images)(std::string_view device,
+                      const ControlSocket::Reply& reply);
+  // As OpenNic::Describe(), for ids of rdma_cm.
+  std::optional<uint64_t> (*describe_ids)(std::string_view device,
+                                          uint64_t serial, std::string& out);
+};
+// `hooks` lives as long as the process. The last call counts. Any thread.
+void SetConnectionHooks(const ConnectionHooks* hooks);
 
 // Answers any text. Waits for the engine's token. Any thread.
 void AnswerControl(OpenNic& nic, std::string_view request,

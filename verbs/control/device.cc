@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/object_facts.h"
 #include "verbs/control/shared_places.h"
@@ -64,6 +66,16 @@ Device::Device(const urnic_device_identity& identity,
 Device::~Device() {
   URNIC_CHECK(is_empty());
   open_nic_->Unwatch(this);
+}
+
+void Device::NoteRefusal(const absl::Status& status) {
+  DebugLog(std::string(status.message()));
+  const auto code = CodeOf(status);
+  if (!code) return;  // from a library
+  Engine::ControlScope scope(engine());
+  engine().failures().Add({.code = *code,
+                           .iwarp = HasService(kind(), QpService::kIwarp),
+                           .text = std::string(WithoutCode(status))});
 }
 
 void Device::Listen(EventSink* sink) {

@@ -67,6 +67,10 @@ class Device final : private OpenNic::Watcher {
   uint32_t window_packets() const { return open_nic_->window_packets(); }
   void GuardMemory() { open_nic_->GuardMemory(); }
 
+  // A call of the program was refused: for `urnic show error` and the logs.
+  // REQUIRES: the token is not held.
+  void NoteRefusal(const absl::Status& status);
+
   // Until Unlisten() returns, `sink` is told of changes of the port.
   void Listen(EventSink* sink);
   void Unlisten(EventSink* sink);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/engine_thread.h"
 #include "ras/errors/refusal.h"
+#include "transport/wire/address_text.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/libc/high_fd.h"
@@ -48,10 +49,10 @@ std::string RouteText(const net::Route& route) {
                          ? "default"
                          : AddressText(route.prefix, route.prefix_bits);
   if (route.has_gateway()) {
-    absl::StrAppend(&text, " via ", IpText(route.gateway));
+    absl::StrAppend(&text, " via ", wire::IpText(route.gateway));
   }
   if (!(route.source == wire::Gid{})) {
-    absl::StrAppend(&text, " src ", IpText(route.source));
+    absl::StrAppend(&text, " src ", wire::IpText(route.source));
   }
   if (route.metric != 0) absl::StrAppend(&text, " metric ", route.metric);
   return text;
@@ -180,10 +181,10 @@ absl::Status DeviceRoutes::CheckGateway(
     }
   }
   if (links.empty()) links = " (none of its family)";
-  return Refusal(
-      ErrorCode::kNotOurs,
-      absl::StrCat("via ", IpText(router), " is in none of the networks of ",
-                   name_, "'s addresses", links));
+  return Refusal(ErrorCode::kNotOurs,
+                 absl::StrCat("via ", wire::IpText(router),
+                              " is in none of the networks of ", name_,
+                              "'s addresses", links));
 }
 
 absl::Status DeviceRoutes::Add(const net::Route& route) {

@@ -1,7 +1,10 @@
 #include "verbs/control/failure_text.h"
 
+#include <cstdio>
+#include <ctime>
+
 #include "absl/strings/str_cat.h"
-#include "verbs/control/gid_table.h"
+#include "transport/wire/address_text.h"
 
 namespace urnic::control {
 namespace {
@@ -30,6 +33,7 @@ std::string Naks(const Failure& f) {
 }  // namespace
 
 std::string WhyText(const Failure& f) {
+  if (!f.text.empty()) return f.text;
   switch (f.code) {
     case ErrorCode::kRetriesExceeded:
       return absl::StrCat(
@@ -58,8 +62,23 @@ std::string WhyText(const Failure& f) {
 
 std::string PeerText(const Failure& f) {
   if (!f.has_peer) return "";
-  if (f.iwarp) return SocketText(f.remote, f.remote_port);
-  return absl::StrCat("qp ", f.remote_qpn, " of ", IpText(f.remote));
+  if (f.iwarp) return wire::SocketText(f.remote, f.remote_port);
+  return absl::StrCat("qp ", f.remote_qpn, " of ", wire::IpText(f.remote));
+}
+
+std::string WallTimeText(Duration ago) {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  constexpr int64_t kS = 1'000'000'000;
+  const int64_t ns = now.tv_sec * kS + now.tv_nsec - ago.ns();
+  const time_t seconds = ns / kS;
+  tm parts;
+  gmtime_r(&seconds, &parts);
+  char text[64];
+  std::snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ",
+                parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                parts.tm_hour, parts.tm_min, parts.tm_sec, ns % kS / 1000);
+  return text;
 }
 
 std::optional<ErrorCode> CodeOfEvent(QpEvent event) {

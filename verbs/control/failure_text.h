@@ -17,6 +17,9 @@ std::string WhyText(const Failure& failure);
 // "qp 23 of 10.1.0.1", "10.1.0.1:7174", or empty.
 std::string PeerText(const Failure& failure);
 
+// The time of day that was so long ago: "2026-11-25T14:03:07.123456Z".
+std::string WallTimeText(Duration ago);
+
 // None: the event is not a failure.
 std::optional<ErrorCode> CodeOfEvent(QpEvent event);
 

@@ -1,7 +1,5 @@
 #include "verbs/control/gid_table.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
+#include "transport/wire/address_text.h"
 
 namespace urnic::control {
 
@@ -50,22 +49,8 @@ bool SameConfiguration(const urnic_device_identity& a,
 
 }  // namespace
 
-std::string IpText(const wire::Gid& gid) {
-  char text[INET6_ADDRSTRLEN] = "";
-  const bool v4 = gid.is_ipv4();
-  inet_ntop(v4 ? AF_INET : AF_INET6, gid.bytes.data() + (v4 ? 12 : 0), text,
-            sizeof(text));
-  return text;
-}
-
-std::string SocketText(const wire::Gid& address, uint16_t port) {
-  const std::string text = IpText(address);
-  return address.is_ipv4() ? absl::StrCat(text, ":", port)
-                           : absl::StrCat("[", text, "]:", port);
-}
-
 std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits) {
-  return absl::StrCat(IpText(gid), "/",
+  return absl::StrCat(wire::IpText(gid), "/",
                       prefix_bits - (gid.is_ipv4() ? kMappedBits : 0));
 }
 

@@ -78,10 +78,6 @@ class GidTable {
   std::array<bool, kPairs> is_iwarp_ = {};
 };
 
-// "10.1.0.1".
-std::string IpText(const wire::Gid& gid);
-// "10.1.0.1:4420", "[fd00::1]:4420".
-std::string SocketText(const wire::Gid& address, uint16_t port);
 // "10.1.0.1/24".
 std::string AddressText(const wire::Gid& gid, uint8_t prefix_bits);
 

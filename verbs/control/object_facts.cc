@@ -5,22 +5,21 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/connection_table.h"
 #include "datapath/engine/iwarp_connection.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/qp_facts.h"
 #include "datapath/engine/roce_qp.h"
-#include "ras/errors/error_code.h"
 #include "ras/facts/facts.h"
-#include "ras/history/history.h"
 #include "ras/metrics/counters.h"
 #include "transport/iwarp/tcp/image_fields.h"
 #include "transport/mem/mr_table.h"
+#include "transport/wire/address_text.h"
 #include "transport/work/image_fields.h"
 #include "verbs/control/address_handle.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
 #include "verbs/control/device_kind.h"
-#include "verbs/control/failure_text.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/mw.h"
@@ -32,8 +31,8 @@ namespace urnic::control {
 namespace {
 
 // By ObjectKind.
-constexpr std::array<std::string_view, 11> kNames = {
-    "dev", "link", "qp", "cq", "mr", "mw", "pd", "srq", "ah", "event", "error"};
+constexpr std::array<std::string_view, 10> kNames = {
+    "dev", "link", "qp", "cq", "mr", "mw", "pd", "srq", "ah", "tcp"};
 
 // By CompletionQueue::Arm.
 constexpr const char* kArmNames[] = {"no", "solicited", "any"};
@@ -51,11 +50,6 @@ std::string LinkName(const Device& device) {
 
 bool IsIwarp(const Device& device) {
   return HasService(device.kind(), QpService::kIwarp);
-}
-
-void AddOwner(const Owner& owner, FactWriter& facts) {
-  facts.Add("pid", owner.pid);
-  facts.Add("comm", owner.program);
 }
 
 std::string GuidText(const uint8_t (&guid)[8]) {
@@ -103,6 +97,13 @@ void DescribeLink(Device& device, std::string& out) {
   facts.Add("rx-ring", info.rx_ring);
   facts.Add("tx-ring", info.tx_ring);
   AddCounters(device.port().counters(), facts);
+  if (IsIwarp(device)) {
+    Engine::ControlScope scope(device.engine());
+    const ConnectionTable& table = device.engine().connections();
+    facts.Add("tcp-listeners", table.listeners());
+    facts.Add("tcp-half-open", table.half_open());
+    facts.Add("tcp-time-wait", table.time_wait());
+  }
 }
 
 void Describe(Pd& pd, std::string& out) {
@@ -149,7 +150,7 @@ void Describe(AddressHandle& ah, std::string& out) {
   FactWriter facts("ah", out);
   facts.Add("dev", ah.pd().device().name());
   facts.Add("ahn", ah.number());
-  facts.Add("dst-addr", IpText(ah.destination()));
+  facts.Add("dst-addr", wire::IpText(ah.destination()));
   facts.Add("pdn", ah.pd().id());
   AddOwner(ah.owner(), facts);
 }
@@ -225,8 +226,8 @@ void DescribePeer(const RoceQp& qp, FactWriter& facts) {
   const QpState state = qp.state();
   if (has_peer && state >= QpState::kRtr) {
     facts.Add("rqpn", qp.config().dest_qpn);
-    facts.Add("src-addr", IpText(qp.path.local));
-    facts.Add("dst-addr", IpText(qp.path.remote));
+    facts.Add("src-addr", wire::IpText(qp.path.local));
+    facts.Add("dst-addr", wire::IpText(qp.path.remote));
     facts.Add("rq-psn", qp.recv_psn().value());
   }
   if (state >= QpState::kRts) facts.Add("sq-psn", qp.send_psn().value());
@@ -241,8 +242,8 @@ void DescribePeer(const EngineQp& qp, FactWriter& facts) {
       static_cast<const IwarpQp&>(qp).connection();
   if (connection == nullptr) return;
   const tcp::FourTuple& tuple = connection->tuple();
-  facts.Add("src-addr", SocketText(tuple.local, tuple.local_port));
-  facts.Add("dst-addr", SocketText(tuple.remote, tuple.remote_port));
+  facts.Add("src-addr", wire::SocketText(tuple.local, tuple.local_port));
+  facts.Add("dst-addr", wire::SocketText(tuple.remote, tuple.remote_port));
 }
 
 void Describe(Qp& qp, std::string& out) {
@@ -265,76 +266,51 @@ void Describe(Qp& qp, std::string& out) {
   AddCaps(qp.caps(), facts);
 }
 
-void Describe(const Happening& happening, const Device& device, Time now,
+void Describe(const IwarpListener& listener, const Device& device,
               std::string& out) {
-  const HistoryWords& words = WordsOf(happening.event);
-  FactWriter facts("event", out);
+  FactWriter facts("tcp", out);
   facts.Add("link", LinkName(device));
-  facts.Add("lqpn", happening.qpn);
-  facts.Add("age-us", (now - happening.at).ns() / 1000);
-  facts.Add("event", words.name);
-  switch (happening.event) {
-    case HistoryEvent::kState:
-      facts.Add(words.a, kQpStateNames[happening.a]);
-      facts.Add(words.b, kQpStateNames[happening.b]);
-      break;
-    case HistoryEvent::kConnectionEnded:
-      facts.Add(words.a, tcp::kEndNames[happening.a]);
-      facts.Add(words.b, happening.b);
-      break;
-    case HistoryEvent::kTerminateSent:
-    case HistoryEvent::kTerminateReceived:
-      facts.AddHex(words.a, happening.a);
-      break;
-    case HistoryEvent::kRequestFailed:
-      facts.Add(words.a, kCompletionStatusNames[happening.a]);
-      if (happening.b != 0) facts.Add(words.b, kRxVerdictNames[happening.b]);
-      break;
-    default:
-      facts.Add(words.a, happening.a);
-      if (!words.b.empty()) facts.Add(words.b, happening.b);
-  }
+  facts.Add("state", "LISTEN");
+  facts.Add("src-addr", wire::SocketText(listener.local(), listener.port()));
   AddOwner(ThisProcess(), facts);
   facts.BeginDetails();
-  facts.Add("what", words.text);
+  facts.Add("backlog", listener.config().backlog);
+  facts.Add("unanswered", listener.unanswered());
 }
 
-void Describe(const Failure& failure, const Device& device, Time now,
+void Describe(const IwarpConnection& connection, const Device& device, Time now,
               std::string& out) {
-  const ErrorWords& words = WordsOf(failure.code);
-  FactWriter facts("error", out);
+  const tcp::Connection& tcp = connection.endpoint().connection();
+  const tcp::FourTuple& tuple = connection.tuple();
+  FactWriter facts("tcp", out);
   facts.Add("link", LinkName(device));
-  if (failure.qpn != 0) facts.Add("lqpn", failure.qpn);
-  if (failure.cqn != 0) facts.Add("cqn", failure.cqn);
-  if (failure.srqn != 0) facts.Add("srqn", failure.srqn);
-  facts.Add("age-us", (now - failure.at).ns() / 1000);
-  facts.Add("code", ErrorName(failure.code));
-  facts.Add("severity", NameOf(words.severity));
-  if (failure.has_peer) facts.Add("peer", PeerText(failure));
-  facts.Add("what", words.text);
-  const std::string why = WhyText(failure);
-  if (!why.empty()) facts.Add("why", why);
+  facts.Add("state", tcp::kStateNames[static_cast<size_t>(tcp.state())]);
+  facts.Add("src-addr", wire::SocketText(tuple.local, tuple.local_port));
+  facts.Add("dst-addr", wire::SocketText(tuple.remote, tuple.remote_port));
+  if (connection.qp() != nullptr) facts.Add("lqpn", connection.qp()->qpn());
+  if (tcp.ended() != tcp::End::kNone)
+    facts.Add("end", tcp::kEndNames[static_cast<size_t>(tcp.ended())]);
   AddOwner(ThisProcess(), facts);
   facts.BeginDetails();
-  if (failure.has_request) {
-    facts.Add("wc-status", kCompletionStatusNames[failure.status]);
-    facts.Add("wr-id", failure.wr_id);
-  }
-  facts.Add("cause", words.cause);
-  facts.Add("action", words.action);
+  DescribeTcp(connection, now, facts);
 }
 
-// `ring`: a History or Failures. Numbers of RoCE and iWARP are different
-// spaces, with one ring.
-template <typename Ring>
-std::optional<uint64_t> DescribeRing(Device& device, const Ring& ring,
-                                     uint64_t number, std::string& out) {
+// Listeners, which are few, and then connections.
+std::optional<uint64_t> DescribeTcpOf(Device& device, uint64_t place,
+                                      std::string& out) {
+  if (!IsIwarp(device)) return std::nullopt;
   Engine::ControlScope scope(device.engine());
+  const ConnectionTable& table = device.engine().connections();
+  if (place == 0) {
+    table.ForEachListener([&](const IwarpListener& listener) {
+      Describe(listener, device, out);
+    });
+  }
   const Time now = device.engine().Now();
-  const bool iwarp = IsIwarp(device);
-  return ring.Visit(number, kStep, [&](const auto& entry) {
-    if (entry.iwarp == iwarp) Describe(entry, device, now, out);
-  });
+  return table.Visit(static_cast<uint32_t>(place), kStep,
+                     [&](const IwarpConnection& connection) {
+                       Describe(connection, device, now, out);
+                     });
 }
 
 template <typename T>
@@ -378,10 +354,8 @@ std::optional<uint64_t> DescribeObjects(Device& device, ObjectKind what,
       return DescribeSome(device, device.srqs(), serial, out);
     case ObjectKind::kAh:
       return DescribeSome(device, device.ahs(), serial, out);
-    case ObjectKind::kEvent:
-      return DescribeRing(device, device.engine().history(), serial, out);
-    case ObjectKind::kError:
-      return DescribeRing(device, device.engine().failures(), serial, out);
+    case ObjectKind::kTcp:
+      return DescribeTcpOf(device, serial, out);
   }
   return std::nullopt;
 }

@@ -22,8 +22,7 @@ enum class ObjectKind : uint8_t {
   kPd,
   kSrq,
   kAh,
-  kEvent,  // what happened to queue pairs (ras/history)
-  kError,  // what failed (datapath/engine/failures.h)
+  kTcp,  // listeners and connections of iWARP
 };
 
 // The kind with this name, as in "qp".

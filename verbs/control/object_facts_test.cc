@@ -20,6 +20,7 @@
 #include "verbs/control/mw.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
+#include "verbs/control/ring_facts.h"
 #include "verbs/control/srq.h"
 
 namespace urnic::control {
@@ -74,11 +75,26 @@ class ObjectFactsTest : public ::testing::Test {
   }
 
   std::vector<Facts> All(ObjectKind what) {
+    return Parsed([&](uint64_t number, std::string& out) {
+      return device_->open_nic().Describe("urnic0", what, number, out);
+    });
+  }
+  std::vector<Facts> Events() {
+    return Parsed([&](uint64_t number, std::string& out) {
+      return DescribeEvents(device_->open_nic(), number, out);
+    });
+  }
+  std::vector<Facts> Errors() {
+    return Parsed([&](uint64_t number, std::string& out) {
+      return DescribeErrors(device_->open_nic(), number, out);
+    });
+  }
+
+  template <typename F>
+  static std::vector<Facts> Parsed(const F& describe) {
     std::string lines;
     std::optional<uint64_t> next = 0;
-    while (next.has_value()) {
-      next = device_->open_nic().Describe("urnic0", what, *next, lines);
-    }
+    while (next.has_value()) next = describe(*next, lines);
     std::vector<Facts> objects;
     for (size_t at = 0; at < lines.size();) {
       const size_t end = lines.find('\n', at);
@@ -89,7 +105,10 @@ class ObjectFactsTest : public ::testing::Test {
   }
   // The only one. "-" if it has no such fact.
   std::string Of(ObjectKind what, const std::string& name) {
-    const auto objects = All(what);
+    return Of(All(what), name);
+  }
+  static std::string Of(const std::vector<Facts>& objects,
+                        const std::string& name) {
     EXPECT_EQ(objects.size(), 1u);
     const std::string* value =
         objects.empty() ? nullptr : objects.front().Find(name);
@@ -180,10 +199,10 @@ TEST_F(ObjectFactsTest, QueuesAndHandlesOfDatagrams) {
 TEST_F(ObjectFactsTest, EventsNameTheirQueuePair) {
   const auto qp = MakeQp(QpService::kRc);
   (void)MoveToInit(*qp);
-  EXPECT_EQ(Of(ObjectKind::kEvent, "lqpn"), std::to_string(qp->qpn()));
-  EXPECT_EQ(Of(ObjectKind::kEvent, "event"), "state");
-  EXPECT_EQ(Of(ObjectKind::kEvent, "from"), "RESET");
-  EXPECT_EQ(Of(ObjectKind::kEvent, "to"), "INIT");
+  EXPECT_EQ(Of(Events(), "lqpn"), std::to_string(qp->qpn()));
+  EXPECT_EQ(Of(Events(), "event"), "state");
+  EXPECT_EQ(Of(Events(), "from"), "RESET");
+  EXPECT_EQ(Of(Events(), "to"), "INIT");
 }
 
 TEST_F(ObjectFactsTest, AFailureSaysWithWhomAndWhy) {
@@ -200,12 +219,12 @@ TEST_F(ObjectFactsTest, AFailureSaysWithWhomAndWhy) {
     failure.retries = 7;
     device_->engine().failures().Add(failure);
   }
-  EXPECT_EQ(Of(ObjectKind::kError, "lqpn"), std::to_string(qp->qpn()));
-  EXPECT_EQ(Of(ObjectKind::kError, "code"), "URN1001");
-  EXPECT_EQ(Of(ObjectKind::kError, "severity"), "error");
-  EXPECT_EQ(Of(ObjectKind::kError, "peer"), "qp 77 of 10.9.0.1");
-  EXPECT_EQ(Of(ObjectKind::kError, "wr-id"), "4711");
-  EXPECT_EQ(Of(ObjectKind::kError, "why"),
+  EXPECT_EQ(Of(Errors(), "lqpn"), std::to_string(qp->qpn()));
+  EXPECT_EQ(Of(Errors(), "code"), "URN1001");
+  EXPECT_EQ(Of(Errors(), "severity"), "error");
+  EXPECT_EQ(Of(Errors(), "peer"), "qp 77 of 10.9.0.1");
+  EXPECT_EQ(Of(Errors(), "wr-id"), "4711");
+  EXPECT_EQ(Of(Errors(), "why"),
             "8 time-outs of 67 ms passed, and PSN 5 was not acknowledged; its "
             "host has never acknowledged anything; so far the queue pair had 0 "
             "sequence NAKs, 0 RNR NAKs and 0 time-outs");
@@ -219,11 +238,22 @@ TEST_F(ObjectFactsTest, TheNewestFailuresAreKept) {
           {.code = ErrorCode::kCqOverflow, .cqn = i});
     }
   }
-  const auto all = All(ObjectKind::kError);
+  const auto all = Errors();
   ASSERT_EQ(all.size(), Failures::kEntries);
   EXPECT_EQ(*all.front().Find("cqn"), "4");
   EXPECT_EQ(*all.back().Find("cqn"), std::to_string(Failures::kEntries + 3));
   EXPECT_EQ(all.back().Find("lqpn"), nullptr);
+}
+
+TEST_F(ObjectFactsTest, ARefusedCallIsAnError) {
+  CqRequest request{.entries = 0};
+  for (int i = 0; i < 3; ++i)
+    device_->NoteRefusal(Cq::Create(*device_, request).status());
+  EXPECT_EQ(Of(Errors(), "code"), "URN2001");
+  EXPECT_EQ(Of(Errors(), "why"),
+            "create_cq: cqe 0 is out of range: 1 to 4194304");
+  EXPECT_EQ(Of(Errors(), "times"), "3");
+  EXPECT_EQ(Of(Errors(), "link"), "urnic0/1");
 }
 
 TEST_F(ObjectFactsTest, WhatIsDestroyedIsGone) {

@@ -15,6 +15,7 @@
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "transport/iwarp/options/options_spec.h"
+#include "transport/wire/address_text.h"
 #include "verbs/control/control_commands.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/fork_guard.h"
@@ -90,7 +91,11 @@ void OpenNic::AwaitHeldFrames() {
 
 void OpenNic::ReportAll() {
   if (InForkedChild()) return;
-  TheOpenNics().VisitAtExit([](OpenNic& nic) { nic.Report(); });
+  constexpr Duration kPatience = Duration::Milliseconds(200);
+  TheOpenNics().VisitAtExit([](OpenNic& nic) {
+    nic.Report();
+    if (nic.error_log_ != nullptr) nic.error_log_->AwaitWritten(kPatience);
+  });
 }
 
 OpenNic::OpenNic(const urnic_device_identity& identity,
@@ -152,8 +157,8 @@ NicConfig OpenNic::MakeNicConfig(const iwarp::Options& options) const {
   }
   config.pkeys.assign(identity_.pkeys, identity_.pkeys + identity_.num_pkeys);
   config.on_path_mtu = [name = std::string(name())](const auto& m) {
-    DebugLog(absl::StrCat(name, ": a router on the way to ", IpText(m.remote),
-                          " takes ", m.mtu,
+    DebugLog(absl::StrCat(name, ": a router on the way to ",
+                          wire::IpText(m.remote), " takes ", m.mtu,
                           " bytes at most; queue pairs with a path_mtu above ",
                           urnic_ib_mtu(m.mtu), " do not reach it"));
   };
@@ -161,7 +166,7 @@ NicConfig OpenNic::MakeNicConfig(const iwarp::Options& options) const {
                                       const wire::Gid& peer) mutable {
     if (std::exchange(told, true)) return;
     ComplainLoudly(absl::StrCat(
-        name, ": TCP segments from ", IpText(peer),
+        name, ": TCP segments from ", wire::IpText(peer),
         " arrive without their checksum and are dropped; on that host, or in "
         "its network namespace: ethtool -K INTERFACE tx off"));
   };
@@ -195,6 +200,7 @@ absl::Status OpenNic::Start() {
   OnRoutesChanged();
   routes_.Follow([this] { OnRoutesChanged(); });
   OpenControlSocket();
+  error_log_ = ErrorLog::Start(*this);
   nic_->AwaitPort();
   {
     std::lock_guard lock(announce_mutex_);
@@ -253,7 +259,21 @@ void OpenNic::OnPortReport(const PortInfo& info) {
   if (active == told_active_) return;
   told_active_ = active;
   ShowPortState();
+  NotePortState(info);
   for (Watcher* watcher : watchers_) watcher->OnPortState(active);
+}
+
+void OpenNic::NotePortState(const PortInfo& info) {
+  std::lock_guard lock(announce_mutex_);
+  if (!may_announce_) return;
+  Engine::ControlScope scope(engine());
+  for (const bool iwarp : {false, true}) {
+    if (!Has(iwarp ? URNIC_DEVICE_IWARP : URNIC_DEVICE_ROCE)) continue;
+    engine().failures().Add(
+        {.code = told_active_ ? ErrorCode::kPortUp : ErrorCode::kPortDown,
+         .iwarp = iwarp,
+         .text = info.text});
+  }
 }
 
 void OpenNic::AnnounceIfUp(const PortInfo& info) {

@@ -28,6 +28,7 @@
 #include "datapath/port/port.h"
 #include "verbs/control/control_socket.h"
 #include "verbs/control/device_routes.h"
+#include "verbs/control/error_log.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/no_listener.h"
 #include "verbs/control/object_facts.h"
@@ -95,7 +96,8 @@ class OpenNic {
   static void AwaitHeldFrames();
 
   // At exit(): writes the counters of the open ports of this process, as
-  // closing them does (stats_file.h).
+  // closing them does (stats_file.h), and waits for the error log, 200 ms at
+  // most.
   static void ReportAll();
 
   // REQUIRES: no object is left.
@@ -162,6 +164,8 @@ class OpenNic {
   // Writes the state of the port to sysfs, for each of its devices. REQUIRES:
   // watchers_mutex_ is held.
   void ShowPortState();
+  // For `urnic show error`. REQUIRES: watchers_mutex_ is held.
+  void NotePortState(const PortInfo& info);
   absl::Status OnAddressesChanged();
   void OnRoutesChanged();
   bool Has(int kind) const { return (identity_.kinds & 1u << kind) != 0; }
@@ -182,6 +186,7 @@ class OpenNic {
   std::unique_ptr<Nic> nic_;
   DeviceRoutes routes_;
   std::unique_ptr<ControlSocket> control_socket_;
+  std::unique_ptr<ErrorLog> error_log_;
 
   bool reported_ = false;  // under the mutex of the open ports
 };

@@ -18,4 +18,9 @@ const Owner& ThisProcess() {
   return owner;
 }
 
+void AddOwner(const Owner& owner, FactWriter& facts) {
+  facts.Add("pid", owner.pid);
+  facts.Add("comm", owner.program);
+}
+
 }  // namespace urnic::control

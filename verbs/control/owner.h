@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include "ras/facts/facts.h"
+
 namespace urnic::control {
 
 struct Owner {
@@ -14,5 +16,8 @@ struct Owner {
 
 // This process. Cheap after the first call; any thread.
 const Owner& ThisProcess();
+
+// "pid" and "comm".
+void AddOwner(const Owner& owner, FactWriter& facts);
 
 }  // namespace urnic::control

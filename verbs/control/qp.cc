@@ -10,6 +10,7 @@
 #include "datapath/engine/roce_qp.h"
 #include "ras/errors/refusal.h"
 #include "transport/mem/mr_table.h"
+#include "transport/wire/address_text.h"
 #include "transport/work/request.h"
 #include "transport/work/timers.h"
 #include "verbs/control/debug_log.h"
@@ -402,10 +403,11 @@ void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
       MtuBytes(next.path_mtu) <= reaches) {
     return;
   }
-  DebugLog(absl::StrCat(
-      device_.identity().name, ": path_mtu ", MtuBytes(next.path_mtu),
-      " of QP ", qpn(), ", but a router on the way to ", IpText(path.remote),
-      " takes ", path.mtu, " bytes at most, as ", reaches, " needs"));
+  DebugLog(absl::StrCat(device_.identity().name, ": path_mtu ",
+                        MtuBytes(next.path_mtu), " of QP ", qpn(),
+                        ", but a router on the way to ",
+                        wire::IpText(path.remote), " takes ", path.mtu,
+                        " bytes at most, as ", reaches, " needs"));
 }
 
 namespace {

@@ -49,8 +49,8 @@ ibv_event_type TypeOf(QpEvent event) {
 
 }  // namespace
 
-int Fail(const absl::Status& status) {
-  if (!status.ok()) control::DebugLog(std::string(status.message()));
+int Fail(ibv_context* context, const absl::Status& status) {
+  if (!status.ok()) Context::From(context)->device().NoteRefusal(status);
   return control::ErrnoOf(status);
 }
 
@@ -59,8 +59,8 @@ std::nullptr_t FailNull(int error) {
   return nullptr;
 }
 
-std::nullptr_t FailNull(const absl::Status& status) {
-  return FailNull(Fail(status));
+std::nullptr_t FailNull(ibv_context* context, const absl::Status& status) {
+  return FailNull(Fail(context, status));
 }
 
 const urnic_preload_api* Preload() {

@@ -124,9 +124,9 @@ absl::StatusOr<ProtectionDomain*> DomainOf(ibv_context* ibv,
 }  // namespace
 
 ibv_cq_ex* CreateCqEx(ibv_context* ibv, ibv_cq_init_attr_ex* attr) {
-  if (absl::Status s = CheckFeatures(*attr); !s.ok()) return FailNull(s);
+  if (absl::Status s = CheckFeatures(*attr); !s.ok()) return FailNull(ibv, s);
   const absl::StatusOr<ProtectionDomain*> domain = DomainOf(ibv, *attr);
-  if (!domain.ok()) return FailNull(domain.status());
+  if (!domain.ok()) return FailNull(ibv, domain.status());
   control::CqRequest request;
   request.entries = attr->cqe;
   request.comp_vector = attr->comp_vector;

@@ -16,14 +16,15 @@ CompletionQueueHandle* MakeCq(ibv_context* ibv, control::CqRequest request,
                               ibv_comp_channel* channel) {
   Context* context = Context::From(ibv);
   if (channel != nullptr && (Preload() == nullptr || channel->context != ibv)) {
-    return FailNull(Refusal(ErrorCode::kForeignObject,
+    return FailNull(ibv,
+                    Refusal(ErrorCode::kForeignObject,
                             "create_cq: the channel is of another context"));
   }
   auto handle = std::make_unique<CompletionQueueHandle>();
   request.events = context;
   request.user = handle.get();
   auto created = control::Cq::Create(context->device(), request);
-  if (!created.ok()) return FailNull(created.status());
+  if (!created.ok()) return FailNull(ibv, created.status());
   handle->context = context;
   handle->control = *std::move(created);
   handle->engine = &context->device().engine();
@@ -38,9 +39,9 @@ ibv_cq* CreateCq(ibv_context* ibv, int cqe, ibv_comp_channel* channel,
   // Zero and numbers above the limits are refused below, with their names.
   if (cqe < 0 || comp_vector < 0) {
     return FailNull(
-        Refusal(ErrorCode::kBadAttribute,
-                absl::StrCat("create_cq: cqe ", cqe, " or comp_vector ",
-                             comp_vector, " is negative")));
+        ibv, Refusal(ErrorCode::kBadAttribute,
+                     absl::StrCat("create_cq: cqe ", cqe, " or comp_vector ",
+                                  comp_vector, " is negative")));
   }
   control::CqRequest request;
   request.entries = static_cast<uint32_t>(cqe);
@@ -74,7 +75,8 @@ void WaitForAcknowledgements(CompletionQueueHandle& handle) {
 int DestroyCq(ibv_cq* cq) {
   CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   if (handle->control->in_use()) {
-    return Fail(Refusal(ErrorCode::kInUse,
+    return Fail(cq->context,
+                Refusal(ErrorCode::kInUse,
                         "destroy_cq: queue pairs still complete to it"));
   }
   // Without queue pairs, only events that moderation has delayed can follow.
@@ -90,7 +92,7 @@ int ResizeCq(ibv_cq* cq, int cqe) {
   if (absl::Status s =
           handle->control->Resize(static_cast<uint32_t>(std::max(cqe, 0)));
       !s.ok()) {
-    return Fail(s);
+    return Fail(cq->context, s);
   }
   cq->cqe = static_cast<int>(handle->control->entries());
   return 0;
@@ -98,13 +100,14 @@ int ResizeCq(ibv_cq* cq, int cqe) {
 
 int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   if ((attr->attr_mask & ~uint32_t{IBV_CQ_ATTR_MODERATE}) != 0) {
-    return Fail(Refusal(ErrorCode::kBadAttribute,
-                        absl::StrCat("modify_cq: unknown mask 0x",
-                                     absl::Hex(attr->attr_mask))));
+    return Fail(cq->context, Refusal(ErrorCode::kBadAttribute,
+                                     absl::StrCat("modify_cq: unknown mask 0x",
+                                                  absl::Hex(attr->attr_mask))));
   }
   if (attr->attr_mask == 0) return 0;
-  return Fail(CompletionQueueHandle::From(cq)->control->Moderate(
-      attr->moderate.cq_count, attr->moderate.cq_period));
+  return Fail(cq->context,
+              CompletionQueueHandle::From(cq)->control->Moderate(
+                  attr->moderate.cq_count, attr->moderate.cq_period));
 }
 
 int ReqNotifyCq(ibv_cq* cq, int solicited_only) {

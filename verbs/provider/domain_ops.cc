@@ -12,7 +12,7 @@ namespace urnic::provider {
 ibv_pd* AllocPd(ibv_context* ibv) {
   Context* context = Context::From(ibv);
   auto created = control::Pd::Create(context->device());
-  if (!created.ok()) return FailNull(created.status());
+  if (!created.ok()) return FailNull(ibv, created.status());
   auto* domain = new ProtectionDomain;
   domain->context = context;
   domain->own = *std::move(created);
@@ -24,7 +24,8 @@ ibv_pd* AllocPd(ibv_context* ibv) {
 int DeallocPd(ibv_pd* pd) {
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   if (domain->users != 0) {
-    return Fail(Refusal(ErrorCode::kInUse,
+    return Fail(pd->context,
+                Refusal(ErrorCode::kInUse,
                         absl::StrCat("pd ", pd->handle, ": objects in it: ",
                                      domain->users.load())));
   }
@@ -36,9 +37,9 @@ int DeallocPd(ibv_pd* pd) {
 
 ibv_td* AllocTd(ibv_context* ibv, ibv_td_init_attr* attr) {
   if (attr->comp_mask != 0) {
-    return FailNull(Refusal(ErrorCode::kBadAttribute,
-                            absl::StrCat("alloc_td: unknown comp_mask 0x",
-                                         absl::Hex(attr->comp_mask))));
+    return FailNull(ibv, Refusal(ErrorCode::kBadAttribute,
+                                 absl::StrCat("alloc_td: unknown comp_mask 0x",
+                                              absl::Hex(attr->comp_mask))));
   }
   auto* domain = new ThreadDomain;
   domain->td.context = ibv;
@@ -50,7 +51,8 @@ ibv_td* AllocTd(ibv_context* ibv, ibv_td_init_attr* attr) {
 int DeallocTd(ibv_td* td) {
   ThreadDomain* domain = ThreadDomain::From(td);
   if (domain->users != 0) {
-    return Fail(Refusal(ErrorCode::kInUse,
+    return Fail(td->context,
+                Refusal(ErrorCode::kInUse,
                         absl::StrCat("thread domain: parent domains with it: ",
                                      domain->users.load())));
   }
@@ -62,29 +64,33 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
   constexpr uint32_t kAllocators = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
                                    IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (attr->pd == nullptr || (attr->comp_mask & ~kAllocators) != 0) {
-    return FailNull(Refusal(
-        ErrorCode::kBadAttribute,
-        absl::StrCat("alloc_parent_domain: no pd, or unknown comp_mask 0x",
-                     absl::Hex(attr->comp_mask))));
+    return FailNull(
+        ibv, Refusal(ErrorCode::kBadAttribute,
+                     absl::StrCat(
+                         "alloc_parent_domain: no pd, or unknown comp_mask 0x",
+                         absl::Hex(attr->comp_mask))));
   }
   const bool allocates =
       (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
   if (allocates && (attr->alloc == nullptr || attr->free == nullptr)) {
     return FailNull(
-        Refusal(ErrorCode::kBadAttribute,
-                "alloc_parent_domain: set both allocators or neither"));
+        ibv, Refusal(ErrorCode::kBadAttribute,
+                     "alloc_parent_domain: set both allocators or neither"));
   }
   ProtectionDomain* parent = ProtectionDomain::From(attr->pd);
   Context* context = Context::From(ibv);
   if (parent->context != context || parent->parent != nullptr) {
     return FailNull(
+        ibv,
         Refusal(ErrorCode::kForeignObject,
                 "alloc_parent_domain: pd must be a plain one of this context"));
   }
   if (attr->td != nullptr && attr->td->context != ibv) {
-    return FailNull(Refusal(
-        ErrorCode::kForeignObject,
-        "alloc_parent_domain: the thread domain is of another context"));
+    return FailNull(
+        ibv,
+        Refusal(
+            ErrorCode::kForeignObject,
+            "alloc_parent_domain: the thread domain is of another context"));
   }
   auto* domain = new ProtectionDomain;
   domain->context = context;
@@ -107,7 +113,7 @@ ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto created =
       control::AddressHandle::Create(domain->control(), VectorOf(*attr));
-  if (!created.ok()) return FailNull(created.status());
+  if (!created.ok()) return FailNull(pd->context, created.status());
   auto* handle = new AddressHandle;
   handle->context = domain->context;
   handle->domain = domain;

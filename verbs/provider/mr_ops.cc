@@ -60,13 +60,14 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto registered = control::Mr::Register(
       domain->control(), RequestOf(address, bytes, iova, access));
-  if (!registered.ok()) return FailNull(registered.status());
+  if (!registered.ok()) return FailNull(pd->context, registered.status());
   return Keep(domain, *std::move(registered), access);
 }
 
 int DeregMr(verbs_mr* mr) {
   MemoryRegion* region = MemoryRegion::From(mr);
-  if (absl::Status s = region->control->Deregister(); !s.ok()) return Fail(s);
+  if (absl::Status s = region->control->Deregister(); !s.ok())
+    return Fail(mr->mr.context, s);
   ProtectionDomain* domain = region->domain;
   domain->context->Delete(region);
   --domain->users;
@@ -77,12 +78,13 @@ int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
             int access) {
   MemoryRegion* region = MemoryRegion::From(mr);
   if (flags == 0) {
-    return Fail(
-        Refusal(ErrorCode::kBadAttribute, "rereg_mr: nothing to change"));
+    return Fail(mr->mr.context, Refusal(ErrorCode::kBadAttribute,
+                                        "rereg_mr: nothing to change"));
   }
   const bool moves = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   if (moves && (pd == nullptr || pd->context != mr->mr.context)) {
-    return Fail(Refusal(ErrorCode::kForeignObject,
+    return Fail(mr->mr.context,
+                Refusal(ErrorCode::kForeignObject,
                         "rereg_mr: pd is not a domain of this context"));
   }
   ProtectionDomain* domain =
@@ -92,7 +94,7 @@ int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
           RequestOf(address, bytes, reinterpret_cast<uint64_t>(address),
                     access));
       !s.ok()) {
-    return Fail(s);
+    return Fail(mr->mr.context, s);
   }
   ++domain->users;
   --region->domain->users;
@@ -103,7 +105,7 @@ int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
 ibv_mr* AllocNullMr(ibv_pd* pd) {
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto registered = control::Mr::RegisterNull(domain->control());
-  if (!registered.ok()) return FailNull(registered.status());
+  if (!registered.ok()) return FailNull(pd->context, registered.status());
   ibv_mr* mr = Keep(domain, *std::move(registered), IBV_ACCESS_LOCAL_WRITE);
   mr->context = pd->context;
   mr->pd = pd;
@@ -183,14 +185,15 @@ int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
   const uint32_t number = Number(type);
   if (number != IBV_MW_TYPE_1 && number != IBV_MW_TYPE_2) {
-    return FailNull(Refusal(ErrorCode::kBadAttribute,
+    return FailNull(pd->context,
+                    Refusal(ErrorCode::kBadAttribute,
                             absl::StrCat("alloc_mw: unknown type ", number)));
   }
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto created = control::Mw::Create(
       domain->control(),
       number == IBV_MW_TYPE_2 ? control::Mw::Type::k2 : control::Mw::Type::k1);
-  if (!created.ok()) return FailNull(created.status());
+  if (!created.ok()) return FailNull(pd->context, created.status());
   auto* window = new MemoryWindow;
   window->context = domain->context;
   window->domain = domain;

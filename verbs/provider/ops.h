@@ -151,11 +151,11 @@ inline bool MayPost(const std::atomic<bool>& may,
          control::Qp::FindConnected(posting);
 }
 
-// Returns the errno of a failed control call and writes its message to the
-// debug log.
-int Fail(const absl::Status& status);
+// Returns the errno of a control call, 0 for OK. If the call was refused, notes
+// it with its code and message (Failures) and writes it to the debug log.
+int Fail(ibv_context* context, const absl::Status& status);
 // The same, but sets errno.
-std::nullptr_t FailNull(const absl::Status& status);
+std::nullptr_t FailNull(ibv_context* context, const absl::Status& status);
 std::nullptr_t FailNull(int error);
 
 }  // namespace urnic::provider

@@ -366,7 +366,8 @@ size_t QpExBytes() {
 }
 
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
-  if (absl::Status s = CheckAttributes(*attr); !s.ok()) return FailNull(s);
+  if (absl::Status s = CheckAttributes(*attr); !s.ok())
+    return FailNull(context, s);
   // struct ibv_qp_init_attr_ex begins like struct ibv_qp_init_attr.
   ibv_qp* qp = MakeQp(
       context,
@@ -386,7 +387,7 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr) {
                              absl::Hex(attr->send_ops_flags),
                              ", possible are 0x", absl::Hex(possible)));
     DestroyQp(qp);
-    return FailNull(refused);
+    return FailNull(context, refused);
   }
   SetBuilders(handle.extended(), attr->send_ops_flags);
   std::memcpy(reinterpret_cast<uint8_t*>(qp) + QpExBytes(), &kVerbsQpEx,

@@ -226,9 +226,9 @@ ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
   Context* context = Context::From(ibv);
   const absl::StatusOr<QpService> service =
       ServiceOf(*attr, context->device().kind());
-  if (!service.ok()) return FailNull(service.status());
+  if (!service.ok()) return FailNull(ibv, service.status());
   if (absl::Status s = CheckContexts(ibv, pd, xrcd, *attr); !s.ok()) {
-    return FailNull(s);
+    return FailNull(ibv, s);
   }
   auto handle = std::make_unique<QueuePair>();
   // A target belongs to an XRC domain, all others to a protection domain.
@@ -240,7 +240,7 @@ ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
   request.events = context;
   request.user = handle.get();
   auto created = control::Qp::Create(context->device(), request);
-  if (!created.ok()) return FailNull(created.status());
+  if (!created.ok()) return FailNull(ibv, created.status());
   handle->control = *std::move(created);
   handle->sq_sig_all = attr->sq_sig_all;
   ibv_qp& qp = handle->qp;
@@ -261,17 +261,18 @@ ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
       IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
   constexpr uint32_t kKnown = kNeeded | IBV_QP_OPEN_ATTR_CONTEXT;
   if (const uint32_t bits = attr->comp_mask & ~kKnown) {
-    return FailNull(Refusal(ErrorCode::kNotBuilt,
-                            absl::StrCat("open_qp: comp_mask 0x",
-                                         absl::Hex(bits), " is not known")));
+    return FailNull(
+        ibv, Refusal(ErrorCode::kNotBuilt,
+                     absl::StrCat("open_qp: comp_mask 0x", absl::Hex(bits),
+                                  " is not known")));
   }
   if ((attr->comp_mask & kNeeded) != kNeeded || attr->xrcd == nullptr ||
       attr->xrcd->context != ibv ||
       Number(attr->qp_type) != uint32_t{IBV_QPT_XRC_RECV}) {
-    return FailNull(Refusal(
-        ErrorCode::kBadAttribute,
-        "open_qp: needs the number of an XRC target and its domain, opened in "
-        "this context"));
+    return FailNull(ibv, Refusal(ErrorCode::kBadAttribute,
+                                 "open_qp: needs the number of an XRC target "
+                                 "and its domain, opened in "
+                                 "this context"));
   }
   auto handle = std::make_unique<QueuePair>();
   handle->xrc_domain = XrcDomain::From(attr->xrcd);
@@ -280,6 +281,7 @@ ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
                         Context::From(ibv), handle.get());
   if (handle->control == nullptr) {
     return FailNull(
+        ibv,
         Refusal(ErrorCode::kBadAttribute,
                 absl::StrCat("open_qp: the domain has no target queue pair ",
                              attr->qp_num)));
@@ -300,10 +302,12 @@ int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int ibv_mask) {
   };
   if (((mask & IBV_QP_STATE) != 0 && unknown(attr->qp_state)) ||
       ((mask & IBV_QP_CUR_STATE) != 0 && unknown(attr->cur_qp_state))) {
-    return Fail(Refusal(ErrorCode::kBadAttribute,
+    return Fail(qp->context,
+                Refusal(ErrorCode::kBadAttribute,
                         absl::StrCat("qp ", qp->qp_num, ": unknown state")));
   }
-  return Fail(QueuePair::From(qp)->control->Modify(FromIbv(*attr, mask), mask));
+  return Fail(qp->context,
+              QueuePair::From(qp)->control->Modify(FromIbv(*attr, mask), mask));
 }
 
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
@@ -346,7 +350,8 @@ int DestroyQp(ibv_qp* qp) {
   QueuePair* handle = QueuePair::From(qp);
   // ibv_create_qp(3): detach it first. Closing the device leaves groups itself.
   if (handle->control->IsInGroup()) {
-    return Fail(Refusal(ErrorCode::kInUse,
+    return Fail(qp->context,
+                Refusal(ErrorCode::kInUse,
                         absl::StrCat("destroy_qp: qp ", qp->qp_num,
                                      " is attached to a multicast group")));
   }
@@ -379,10 +384,10 @@ int QueryEce(ibv_qp*, ibv_ece* ece) {
 
 int SetEce(ibv_qp* qp, ibv_ece* ece) {
   if (ece->vendor_id == 0 && ece->options == 0 && ece->comp_mask == 0) return 0;
-  return Fail(Refusal(
-      ErrorCode::kBadAttribute,
-      absl::StrCat("set_ece: qp ", qp->qp_num, " has no options of vendor 0x",
-                   absl::Hex(ece->vendor_id))));
+  return Fail(qp->context, Refusal(ErrorCode::kBadAttribute,
+                                   absl::StrCat("set_ece: qp ", qp->qp_num,
+                                                " has no options of vendor 0x",
+                                                absl::Hex(ece->vendor_id))));
 }
 
 namespace {
@@ -392,11 +397,12 @@ wire::Gid GidOf(const ibv_gid* gid) { return wire::Gid::FromIpv6(gid->raw); }
 }  // namespace
 
 int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  return Fail(QueuePair::From(qp)->control->JoinGroup(GidOf(gid)));
+  return Fail(qp->context, QueuePair::From(qp)->control->JoinGroup(GidOf(gid)));
 }
 
 int DetachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t) {
-  return Fail(QueuePair::From(qp)->control->LeaveGroup(GidOf(gid)));
+  return Fail(qp->context,
+              QueuePair::From(qp)->control->LeaveGroup(GidOf(gid)));
 }
 
 }  // namespace urnic::provider

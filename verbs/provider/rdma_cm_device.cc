@@ -72,17 +72,24 @@ RdmaCm* MakeRdmaCm() {
 
 std::atomic<RdmaCm*> g_rdma_cm = nullptr;
 
-bool SendState(std::string_view device,
-               const control::ControlSocket::Reply& reply) {
-  return g_rdma_cm.load()->service->SendImages(device, reply);
-}
+constexpr control::ConnectionHooks kConnectionHooks = {
+    .send_images =
+        [](std::string_view device,
+           const control::ControlSocket::Reply& reply) {
+          return g_rdma_cm.load()->service->SendImages(device, reply);
+        },
+    .describe_ids =
+        [](std::string_view device, uint64_t serial, std::string& out) {
+          return g_rdma_cm.load()->service->DescribeIds(device, serial, out);
+        }};
 
 RdmaCm* TheRdmaCm() {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   if (g_rdma_cm.load() == nullptr) {
     g_rdma_cm.store(MakeRdmaCm());
-    if (g_rdma_cm.load() != nullptr) control::SetSendConnections(SendState);
+    if (g_rdma_cm.load() != nullptr)
+      control::SetConnectionHooks(&kConnectionHooks);
   }
   return g_rdma_cm.load();
 }

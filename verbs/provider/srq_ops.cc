@@ -34,7 +34,7 @@ ibv_srq* MakeSrq(ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq, void* srq_context,
     request.cq = CompletionQueueHandle::From(cq)->control.get();
   }
   auto created = control::Srq::Create(domain->control(), request);
-  if (!created.ok()) return FailNull(created.status());
+  if (!created.ok()) return FailNull(pd->context, created.status());
   handle->control = *std::move(created);
   handle->context = domain->context;
   handle->domain = domain;
@@ -67,28 +67,31 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
                             ? Number(attr->srq_type)
                             : uint32_t{IBV_SRQT_BASIC};
   if ((mask & ~kKnown) != 0 || type == IBV_SRQT_TM) {
-    return FailNull(Refusal(
-        ErrorCode::kNotBuilt,
-        absl::StrCat("create_srq_ex: comp_mask 0x", absl::Hex(mask & ~kKnown),
-                     ", type ", type, ": tag matching is not built")));
+    return FailNull(context,
+                    Refusal(ErrorCode::kNotBuilt,
+                            absl::StrCat("create_srq_ex: comp_mask 0x",
+                                         absl::Hex(mask & ~kKnown), ", type ",
+                                         type, ": tag matching is not built")));
   }
   const bool xrc = type == IBV_SRQT_XRC;
   if (xrc && !control::HasService(Context::From(context)->device().kind(),
                                   QpService::kXrcTarget)) {
-    return FailNull(
-        Refusal(ErrorCode::kNotBuilt, "create_srq_ex: the device has no XRC"));
+    return FailNull(context, Refusal(ErrorCode::kNotBuilt,
+                                     "create_srq_ex: the device has no XRC"));
   }
   if (type > IBV_SRQT_XRC || (mask & IBV_SRQ_INIT_ATTR_PD) == 0 ||
       attr->pd == nullptr || attr->pd->context != context ||
       (xrc &&
        ((mask & kXrc) != kXrc || attr->xrcd == nullptr || attr->cq == nullptr ||
         attr->xrcd->context != context || attr->cq->context != context))) {
-    return FailNull(Refusal(
-        ErrorCode::kBadAttribute,
-        absl::StrCat(
-            "create_srq_ex: type ", type,
-            " without what it needs (pd; XRC: xrcd and cq), or of another "
-            "context")));
+    return FailNull(
+        context,
+        Refusal(
+            ErrorCode::kBadAttribute,
+            absl::StrCat(
+                "create_srq_ex: type ", type,
+                " without what it needs (pd; XRC: xrcd and cq), or of another "
+                "context")));
   }
   return MakeSrq(attr->pd, xrc ? attr->xrcd : nullptr, xrc ? attr->cq : nullptr,
                  attr->srq_context, attr->attr);
@@ -105,8 +108,8 @@ int GetSrqNum(ibv_srq* srq, uint32_t* number) {
 namespace {
 
 // The errnos of Linux's open_xrcd, which differ from those of other calls.
-int ErrnoOfOpen(const absl::Status& status) {
-  const int error = Fail(status);
+int ErrnoOfOpen(ibv_context* context, const absl::Status& status) {
+  const int error = Fail(context, status);
   switch (status.code()) {
     case absl::StatusCode::kNotFound:
       return EAGAIN;
@@ -124,14 +127,14 @@ int ErrnoOfOpen(const absl::Status& status) {
 ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   if (attr->comp_mask != kBoth) {
-    return FailNull(Refusal(
-        ErrorCode::kBadAttribute,
-        absl::StrCat("open_xrcd: comp_mask 0x", absl::Hex(attr->comp_mask),
-                     ": must be fd and oflags")));
+    return FailNull(ibv, Refusal(ErrorCode::kBadAttribute,
+                                 absl::StrCat("open_xrcd: comp_mask 0x",
+                                              absl::Hex(attr->comp_mask),
+                                              ": must be fd and oflags")));
   }
   Context* context = Context::From(ibv);
   auto opened = control::Xrcd::Open(context->device(), attr->fd, attr->oflags);
-  if (!opened.ok()) return FailNull(ErrnoOfOpen(opened.status()));
+  if (!opened.ok()) return FailNull(ErrnoOfOpen(ibv, opened.status()));
   auto* domain = new XrcDomain;
   domain->xrcd.context = ibv;
   domain->context = context;
@@ -143,7 +146,8 @@ ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
 int CloseXrcd(ibv_xrcd* xrcd) {
   XrcDomain* domain = XrcDomain::From(xrcd);
   if (domain->users != 0) {
-    return Fail(Refusal(ErrorCode::kInUse,
+    return Fail(xrcd->context,
+                Refusal(ErrorCode::kInUse,
                         absl::StrCat("close_xrcd: it still has objects: ",
                                      domain->users.load())));
   }
@@ -156,14 +160,17 @@ int ModifySrq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
   control::Srq& control = *SharedReceiveQueue::From(srq)->control;
   if ((mask & ~kKnown) != 0) {
     return Fail(
+        srq->context,
         Refusal(ErrorCode::kBadAttribute,
                 absl::StrCat("modify_srq: unknown mask 0x", absl::Hex(mask))));
   }
-  return Fail(control.Modify(
-      (mask & IBV_SRQ_MAX_WR) != 0 ? std::optional<uint32_t>(attr->max_wr)
-                                   : std::nullopt,
-      (mask & IBV_SRQ_LIMIT) != 0 ? std::optional<uint32_t>(attr->srq_limit)
-                                  : std::nullopt));
+  return Fail(srq->context,
+              control.Modify((mask & IBV_SRQ_MAX_WR) != 0
+                                 ? std::optional<uint32_t>(attr->max_wr)
+                                 : std::nullopt,
+                             (mask & IBV_SRQ_LIMIT) != 0
+                                 ? std::optional<uint32_t>(attr->srq_limit)
+                                 : std::nullopt));
 }
 
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr) {
@@ -178,8 +185,8 @@ int QuerySrq(ibv_srq* srq, ibv_srq_attr* attr) {
 int DestroySrq(ibv_srq* srq) {
   SharedReceiveQueue* handle = SharedReceiveQueue::From(srq);
   if (handle->control->in_use()) {
-    return Fail(
-        Refusal(ErrorCode::kInUse, "destroy_srq: queue pairs still use it"));
+    return Fail(srq->context, Refusal(ErrorCode::kInUse,
+                                      "destroy_srq: queue pairs still use it"));
   }
   handle->control.reset();
   // As for queue pairs (qp_ops.cc).

@@ -6,7 +6,9 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "ras/facts/facts.h"
 #include "transport/cm/image.h"
 #include "transport/wire/mad.h"
 #include "verbs/rdmacm/testing/host.h"
@@ -68,6 +70,47 @@ TEST_F(ConnectTest, AConnectionIsMadeAndEnds) {
   EXPECT_EQ(client_.Destroy(client_id_), 5u);
   EXPECT_EQ(server_.Destroy(server_id_), 3u);
   EXPECT_EQ(server_.Destroy(listener_), 1u);
+}
+
+TEST_F(ConnectTest, IdsAreShownWithTheirConnections) {
+  const auto ids_of = [](Host& host, std::string_view rnic) {
+    std::string lines;
+    std::optional<uint64_t> next = 0;
+    while (next.has_value())
+      next = host.service->DescribeIds(rnic, *next, lines);
+    std::vector<std::string> texts;
+    for (size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) {
+      const auto facts =
+          ParseFacts(lines.substr(at, lines.find('\n', at) - at));
+      std::string text;
+      for (const char* const name :
+           {"link", "lqpn", "qp-type", "state", "ps", "src-addr", "dst-addr"}) {
+        const std::string* const value = facts->Find(name);
+        text += (text.empty() ? "" : " ") +
+                (value == nullptr ? std::string("?") : *value);
+      }
+      texts.push_back(text);
+    }
+    return texts;
+  };
+  Establish();
+  const uint32_t idle = client_.Create(PortSpace::kUdp, kQpTypeUd);
+  const auto clients = ids_of(client_, "a");
+  ASSERT_EQ(clients.size(), 2u);
+  EXPECT_TRUE(clients[0].starts_with("a/1 17 RC CONNECT TCP 10.0.0.1:"))
+      << clients[0];
+  EXPECT_TRUE(clients[0].ends_with(" 10.0.0.2:7174")) << clients[0];
+  // On no device, so it is told with each.
+  EXPECT_EQ(clients[1], "- ? UD IDLE UDP ? ?");
+  EXPECT_EQ(ids_of(client_, "another").size(), 1u);
+  const auto servers = ids_of(server_, "b");
+  ASSERT_EQ(servers.size(), 2u);
+  EXPECT_TRUE(servers[0].starts_with("b/- ? RC LISTEN TCP")) << servers[0];
+  EXPECT_TRUE(
+      servers[1].starts_with("b/1 34 RC CONNECT TCP 10.0.0.2:7174 "
+                             "10.0.0.1:"))
+      << servers[1];
+  client_.Destroy(idle);
 }
 
 TEST_F(ConnectTest, ConnectionsAreShownAsImages) {

@@ -9,6 +9,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/psn.h"
+#include "verbs/rdmacm/id_facts.h"
 
 namespace urnic::rdmacm {
 
@@ -126,6 +127,30 @@ bool Service::SendImages(std::string_view rnic,
     if (!port->SendImages(reply)) return false;
   }
   return true;
+}
+
+std::optional<uint64_t> Service::DescribeIds(std::string_view rnic,
+                                             uint64_t serial,
+                                             std::string& out) {
+  constexpr size_t kStep = 32;
+  const auto is_it = [&](const CmPort* port) {
+    return port->rnic().info().name == rnic;
+  };
+  if (abandoned_.load()) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  auto at = by_serial_.lower_bound(serial);
+  for (size_t left = kStep; at != by_serial_.end() && left != 0; ++at, --left) {
+    const Id& id = *at->second;
+    if (id.port != nullptr) {
+      if (is_it(id.port)) DescribeId(id, std::string(rnic) + "/1", out);
+    } else if (std::ranges::any_of(id.heard_on, is_it)) {
+      DescribeId(id, std::string(rnic) + "/-", out);
+    } else if (id.heard_on.empty()) {
+      DescribeId(id, "-", out);
+    }
+  }
+  if (at == by_serial_.end()) return std::nullopt;
+  return at->first;
 }
 
 uint32_t Service::connections() {

@@ -34,6 +34,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -94,6 +95,12 @@ class Service final : public CmEvents, public ResolutionEvents {
   // Their images on the RNIC of this name: see CmPort::SendImages().
   bool SendImages(std::string_view rnic,
                   const std::function<bool(std::string_view)>& reply);
+
+  // Appends the lines of some ids of the RNIC of this name (id_facts.h), and of
+  // those that have no device yet, from that serial number on. Returns the
+  // number to continue from; none: that was all.
+  std::optional<uint64_t> DescribeIds(std::string_view rnic, uint64_t serial,
+                                      std::string& out);
 
   // --- Ids (service.cc) ----------------------------------------------------
   // EINVAL: an unknown port space. ENOMEM: 65536 ids.
@@ -248,7 +255,7 @@ class Service final : public CmEvents, public ResolutionEvents {
       channels_;
   HandleTable<Id> ids_;
   HandleTable<Multicast> multicasts_;
-  std::unordered_map<uint64_t, IdPtr> by_serial_;
+  std::map<uint64_t, IdPtr> by_serial_;
   LocalLessor own_ports_;
   PortSpaces port_spaces_;
   const NumberKey psn_key_;

@@ -97,6 +97,16 @@ class SetUp {
   }
   void OnFirstFpdu() { AsResponder().OnFirstFpdu(); }
 
+  // agreement() is that of both sides.
+  bool agreed() const {
+    using mpa::Responder;
+    if (const auto* initiator = std::get_if<mpa::Initiator>(&role_))
+      return initiator->state() == mpa::Initiator::State::kAgreed;
+    const auto* responder = std::get_if<mpa::Responder>(&role_);
+    return responder != nullptr &&
+           (responder->state() == Responder::State::kAccepted ||
+            responder->state() == Responder::State::kRunning);
+  }
   const mpa::Agreement& agreement() const {
     return initiates() ? initiator().agreement() : responder().agreement();
   }

@@ -1,0 +1,62 @@
+#pragma once
+
+// Writes the errors of a port (ring_facts.h) to the places that the user has
+// chosen: URNIC_LOG=journal,syslog,json:FILE (ras/log/log_target.h). Its thread
+// sleeps until something fails. The engine never waits for it: if errors come
+// faster than it writes, the oldest are left out, and a record with
+// ErrorCode::kSuppressed says how many.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ras/log/log_target.h"
+#include "transport/base/time.h"
+
+namespace urnic::control {
+
+class OpenNic;
+
+class ErrorLog {
+ public:
+  // Null: URNIC_LOG is not set, or names no place that can be used; the user
+  // is told. `nic` outlives the log.
+  static std::unique_ptr<ErrorLog> Start(OpenNic& nic);
+  // Writes what is left.
+  ~ErrorLog();
+  ErrorLog(const ErrorLog&) = delete;
+  ErrorLog& operator=(const ErrorLog&) = delete;
+
+  // At exit(): waits until all that failed so far is written, or `patience` is
+  // over.
+  void AwaitWritten(Duration patience);
+
+ private:
+  ErrorLog(OpenNic& nic, std::vector<std::unique_ptr<LogTarget>> targets)
+      : nic_(nic), targets_(std::move(targets)) {}
+  bool StartThread();
+  // Any thread, also the holder of the token.
+  void Wake();
+  void Run();
+  void WriteNew();
+  void Write(std::string_view line);
+  // Errors that were replaced before they could be written.
+  void TellOfLost(uint64_t lost);
+
+  OpenNic& nic_;
+  const std::vector<std::unique_ptr<LogTarget>> targets_;
+  int wake_fd_ = -1;
+  std::atomic<bool> stop_ = false;
+  std::atomic<uint64_t> asked_ = 0;    // by Wake()
+  std::atomic<uint64_t> written_ = 0;  // of asked_
+  uint64_t next_ = 0;                  // the first that is not written
+  bool complained_ = false;            // of a target
+  std::thread thread_;
+};
+
+}  // namespace urnic::control

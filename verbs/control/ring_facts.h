@@ -1,0 +1,31 @@
+#pragma once
+
+// What happened to the queue pairs of a port (ras/history), and what failed on
+// it (datapath/engine/failures.h), as lines of facts: `urnic show event`,
+// `urnic show error`, and the error log. Of all devices of the port, in the
+// order of time.
+//
+// The first two append some lines, from the entry `number` on, and return the
+// number to continue from; none: that was all. Any thread that does not hold
+// the token.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "datapath/engine/failures.h"
+#include "transport/base/time.h"
+
+namespace urnic::control {
+
+class OpenNic;
+
+std::optional<uint64_t> DescribeEvents(OpenNic& nic, uint64_t number,
+                                       std::string& out);
+std::optional<uint64_t> DescribeErrors(OpenNic& nic, uint64_t number,
+                                       std::string& out);
+// One line. `now`: of the engine's clock.
+void DescribeError(const Failure& failure, const OpenNic& nic, Time now,
+                   std::string& out);
+
+}  // namespace urnic::control

@@ -1,0 +1,17 @@
+#pragma once
+
+// An rdma_cm id as a list of facts (ras/facts), under the names of iproute2's
+// rdma: `urnic show cm_id`. Thread: that which has the service's mutex.
+
+#include <string>
+#include <string_view>
+
+#include "verbs/rdmacm/id.h"
+
+namespace urnic::rdmacm {
+
+// `link`: of the device, as in "urnic0/1", "urnic0/-" for an id that is bound
+// to no port, or "-" for one that is on no device.
+void DescribeId(const Id& id, std::string_view link, std::string& out);
+
+}  // namespace urnic::rdmacm
