@@ -44,6 +44,7 @@ Failure FailureOf(ErrorCode code, const EngineQp& qp) {
 
 void Failures::Add(Failure failure) {
   failure.at = now_;
+  ++counts_[IndexOf(failure.code)];
   // Programs try, and some try for long.
   Failure* const last = entries_.last();
   if (!failure.text.empty() && last != nullptr && last->code == failure.code &&

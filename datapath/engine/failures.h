@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ras/errors/error_code.h"
 #include "ras/history/newest.h"
@@ -79,6 +80,9 @@ class Failures {
     on_added_ = std::move(on_added);
   }
 
+  // How often it occurred, with those that are not kept any more.
+  uint64_t CountOf(ErrorCode code) const { return counts_[IndexOf(code)]; }
+
   // As Newest.
   uint64_t added() const { return entries_.added(); }
   uint64_t oldest() const { return entries_.oldest(); }
@@ -88,8 +92,14 @@ class Failures {
   }
 
  private:
+  // In AllErrors().
+  static size_t IndexOf(ErrorCode code) {
+    return static_cast<size_t>(&WordsOf(code) - AllErrors().data());
+  }
+
   const Time& now_;
   std::function<void()> on_added_;
+  std::vector<uint64_t> counts_ = std::vector<uint64_t>(AllErrors().size());
   Newest<Failure, kEntries> entries_;
 };
 

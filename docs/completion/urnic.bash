@@ -13,6 +13,8 @@ _urnic_options() {
     addr | route) echo "--process --help" ;;
     show) echo "--process --details --json --pretty --help" ;;
     explain) echo "--json --help" ;;
+    top) echo "--process --delay --number --batch --help" ;;
+    export) echo "--process --qps --output --help" ;;
     state) echo "--process --qp --help" ;;
     demo) echo "--help" ;;
   esac
@@ -113,7 +115,7 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route show explain state demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show top export explain state demo doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
   elif [[ $command == run ]]; then

@@ -83,29 +83,35 @@ def begin_transfer(context, place, argv):
     return server, client
 
 
+def begin_rping(context, place):
+    """Server and client of rdma_cm, connected."""
+    argv = ["rping", "-a", beds.SERVER_IP["v4"], "-p", "7999", "-C", "1000000"]
+    env = {"XDG_RUNTIME_DIR": place.directory}
+    server = place.spawn(0, [*argv, "-s"], env=env)
+
+    def listens():
+        # Exit status 1 as long as no program has an RNIC.
+        result = place.run(1, [context.tools.urnic, "show", "cm_id", "state",
+                               "LISTEN"], rnic=False, env=env)
+        return result.status == 0 and "LISTEN" in result.out
+
+    bed.await_true(listens, 20, "a listener")
+    client = place.spawn(1, [*argv, "-c"], env=env)
+
+    def connected():
+        ids = shown(context, place, 1, "cm_id", "state", "CONNECT")
+        return len(ids) == 2
+
+    bed.await_true(connected, 20, "a connection")
+    return server, client
+
+
 def show_of_rdma_cm(context, bed_name):
     """rdma_cm ids and, on iWARP, TCP connections name each other and their
     queue pairs."""
     context.need("rping")
-    argv = ["rping", "-a", beds.SERVER_IP["v4"], "-p", "7999", "-C", "1000000"]
     with beds.make(context.tools, bed_name) as place:
-        env = {"XDG_RUNTIME_DIR": place.directory}
-        server = place.spawn(0, [*argv, "-s"], env=env)
-
-        def listens():
-            # Exit status 1 as long as no program has an RNIC.
-            result = place.run(1, [context.tools.urnic, "show", "cm_id",
-                                   "state", "LISTEN"], rnic=False, env=env)
-            return result.status == 0 and "LISTEN" in result.out
-
-        bed.await_true(listens, 20, "a listener")
-        client = place.spawn(1, [*argv, "-c"], env=env)
-
-        def connected():
-            ids = shown(context, place, 1, "cm_id", "state", "CONNECT")
-            return len(ids) == 2
-
-        bed.await_true(connected, 20, "a connection")
+        server, client = begin_rping(context, place)
         listener = one(shown(context, place, 1, "cm_id", "pid",
                              str(server.pid), "state", "LISTEN"), context)
         context.check(listener["src-addr"] == beds.SERVER_IP["v4"] + ":7999",
@@ -139,6 +145,59 @@ def show_of_rdma_cm(context, bed_name):
 for _bed in ("vhost", "iwarp-vhost"):
     suite.add(f"{_bed}/show-of-rdma-cm",
               functools.partial(show_of_rdma_cm, bed_name=_bed))
+
+
+def rates_and_metrics(context, bed_name):
+    """urnic top has the rates of a transfer, and what urnic export prints is
+    OpenMetrics for the parser of Prometheus' own client library."""
+    context.need("rping")
+    with beds.make(context.tools, bed_name) as place:
+        client = begin_rping(context, place)[1]
+        env = {"XDG_RUNTIME_DIR": place.directory}
+
+        def urnic(*words):
+            result = place.run(1, [context.tools.urnic, *words], rnic=False,
+                               env=env)
+            context.check_ok(result)
+            return result.out
+
+        qp = one(shown(context, place, 1, "qp", "pid", str(client.pid)),
+                 context)
+        table = urnic("top", "-b", "-n", "1", "-d", "0.5")
+        line = one([words for words in map(str.split, table.splitlines())
+                    if words[1:3] == [str(client.pid), str(qp["lqpn"])]],
+                   context)
+        context.check(line[6] not in ("0", "-"), table)
+        path = os.path.join(place.directory, "urnic.prom")
+        urnic("export", "--qps", "--output", path)
+        with open(path, encoding="utf8") as file:
+            text = file.read()
+        parsed = place.run(1, ["/usr/bin/python3", "-c", PARSE_METRICS, path],
+                           rnic=False)
+        context.check_ok(parsed)
+        families = json.loads(parsed.out)
+        context.check(families["urnic_port_rx_packets"] == "counter" and
+                      families["urnic_link_up"] == "gauge", families)
+        acked = re.search(r'urnic_qp_bytes_acked_total\{[^}]*pid="%d",[^}]*'
+                          r'lqpn="%d"[^}]*\} (\d+)' % (client.pid, qp["lqpn"]),
+                          text)
+        context.check(acked and int(acked.group(1)) > 0, text)
+        ports = shown(context, place, 1, "stat", "list", "port", "pid",
+                      str(client.pid))
+        context.check(one(ports, context)["tx-packets"] > 0, ports)
+
+
+PARSE_METRICS = """
+import json, sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+with open(sys.argv[1], encoding="utf8") as file:
+    families = list(text_string_to_metric_families(file.read()))
+print(json.dumps({family.name: family.type for family in families}))
+"""
+
+for _bed in ("vhost", "iwarp-vhost"):
+    suite.add(f"{_bed}/rates-and-metrics",
+              functools.partial(rates_and_metrics, bed_name=_bed))
 
 
 @suite.test("vhost/errors-in-a-log")

@@ -23,9 +23,11 @@ void AddAddrCommand(CLI::App& app, int* exit_status);
 void AddDemoCommand(CLI::App& app, int* exit_status);
 void AddDoctorCommand(CLI::App& app, int* exit_status);
 void AddExplainCommand(CLI::App& app, int* exit_status);
+void AddExportCommand(CLI::App& app, int* exit_status);
 void AddRouteCommand(CLI::App& app, int* exit_status);
 void AddShowCommand(CLI::App& app, int* exit_status);
 void AddStateCommand(CLI::App& app, int* exit_status);
+void AddTopCommand(CLI::App& app, int* exit_status);
 // `program`: the words after the options of `run`, see SplitProgram.
 void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
                    int* exit_status);

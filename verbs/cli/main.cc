@@ -134,6 +134,8 @@ int main(int argc, char** argv) {
   urnic::AddAddrCommand(app, &exit_status);
   urnic::AddRouteCommand(app, &exit_status);
   urnic::AddShowCommand(app, &exit_status);
+  urnic::AddTopCommand(app, &exit_status);
+  urnic::AddExportCommand(app, &exit_status);
   urnic::AddExplainCommand(app, &exit_status);
   urnic::AddStateCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);

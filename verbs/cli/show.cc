@@ -15,6 +15,7 @@
 #include "verbs/cli/did_you_mean.h"
 #include "verbs/cli/fact_list.h"
 #include "verbs/cli/rnic_command.h"
+#include "verbs/cli/rnic_facts.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
@@ -33,15 +34,6 @@ int Complain(const absl::Status& status) {
   std::fprintf(stderr, "urnic show: %s\n",
                std::string(status.message()).c_str());
   return kExitFailed;
-}
-
-absl::StatusOr<std::vector<Facts>> ObjectsOf(const RnicProcess& rnic,
-                                             const std::string& kind) {
-  const auto answer = AskRnic(rnic, "show " + kind);
-  if (!answer.ok()) return answer.status();
-  auto objects = ParseFactList(*answer);
-  if (objects.ok()) return objects;
-  return Unreadable(rnic, objects.status());
 }
 
 void Print(const std::vector<Facts>& objects, const ShowArguments& arguments) {
@@ -65,9 +57,9 @@ void DropRepeated(std::vector<Facts>& objects) {
 
 // Empty: it is one.
 std::string KindMistake(const std::string& kind) {
-  const std::vector<std::string> kinds = {"dev", "link",  "qp",   "cq", "mr",
-                                          "mw",  "pd",    "srq",  "ah", "cm_id",
-                                          "tcp", "event", "error"};
+  const std::vector<std::string> kinds = {
+      "dev", "link", "qp",    "cq",  "mr",    "mw",    "pd",
+      "srq", "ah",   "cm_id", "tcp", "event", "error", "stat"};
   if (std::ranges::count(kinds, kind) != 0) return "";
   const std::string advice = DidYouMean(kind, kinds);
   return absl::StrCat("unknown kind \"", kind, "\"",
@@ -117,7 +109,7 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
       "show", "List the objects of RNICs in running programs");
   command->footer(
       "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, cm_id, "
-      "tcp, event or error. "
+      "tcp, event, error or stat. "
       "FILTER is a name and its value, as they are printed; values may be "
       "lists and "
       "ranges: urnic show qp lqpn 17,20-30 type RC. Shows programs of the same "

@@ -18,6 +18,7 @@
 #include "verbs/control/object_facts.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/ring_facts.h"
+#include "verbs/control/stat_facts.h"
 #include "verbs/identity/device_identity.h"
 #include "verbs/identity/sysfs_counters.h"
 
@@ -204,6 +205,11 @@ std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
     return {[&](uint64_t n, auto& out) { return DescribeEvents(nic, n, out); }};
   if (kind == "error")
     return {[&](uint64_t n, auto& out) { return DescribeErrors(nic, n, out); }};
+  if (kind == "stat")
+    return {[&](uint64_t, auto& out) {
+      DescribeStats(nic, out);
+      return std::nullopt;
+    }};
   const auto what = ObjectKindOf(kind);
   if (!what && kind != "cm_id") return {};
   std::vector<Describer> describers;

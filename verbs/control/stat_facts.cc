@@ -1,0 +1,108 @@
+#include "verbs/control/stat_facts.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ras/errors/error_code.h"
+#include "ras/facts/facts.h"
+#include "ras/metrics/counters.h"
+#include "ras/metrics/verdict_layer.h"
+#include "verbs/control/limits.h"
+#include "verbs/control/open_nic.h"
+#include "verbs/control/owner.h"
+
+namespace urnic::control {
+namespace {
+
+using Values = std::vector<std::pair<std::string, uint64_t>>;
+
+// `layer`: empty, or of verdicts.
+void Describe(const OpenNic& nic, std::string_view list, std::string_view layer,
+              const Values& values, std::string& out) {
+  FactWriter facts("stat", out);
+  facts.Add("link", absl::StrCat(nic.name(), "/", kPortNumber));
+  facts.Add("list", list);
+  if (!layer.empty()) facts.Add("layer", layer);
+  AddOwner(ThisProcess(), facts);
+  for (const auto& [name, value] : values) {
+    if (value != 0) facts.Add(name, value);
+  }
+  facts.BeginDetails();
+  for (const auto& [name, value] : values) {
+    if (value == 0) facts.Add(name, value);
+  }
+}
+
+template <typename Counters>
+Values ValuesOf(const Counters& counters) {
+  Values values;
+  ForEachCounter(counters, [&](std::string name, uint64_t value, const char*) {
+    std::ranges::replace(name, '_', '-');
+    values.emplace_back(std::move(name), value);
+  });
+  return values;
+}
+
+// "BadIcrc": "bad-icrc".
+std::string FactName(std::string_view verdict) {
+  std::string name;
+  for (const char c : verdict) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isupper(byte) && !name.empty()) name += '-';
+    name += static_cast<char>(std::tolower(byte));
+  }
+  return name;
+}
+
+Values VerdictsOf(const EngineCounters& counters, VerdictLayer layer) {
+  Values values;
+  for (size_t i = 0; i < kRxVerdictCount; ++i) {
+    if (LayerOf(static_cast<RxVerdict>(i)) == layer)
+      values.emplace_back(FactName(kRxVerdictNames[i]), counters.verdicts[i]);
+  }
+  return values;
+}
+
+Values ErrorsOf(const Failures& failures) {
+  Values values;
+  for (const ErrorWords& words : AllErrors()) {
+    std::string name = ErrorName(words.code);
+    for (char& c : name)
+      c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    values.emplace_back(std::move(name), failures.CountOf(words.code));
+  }
+  return values;
+}
+
+}  // namespace
+
+void DescribeStats(OpenNic& nic, std::string& out) {
+  const PortCounters port = nic.port().counters();
+  EngineCounters counters;
+  Values errors;
+  {
+    Engine::ControlScope scope(nic.engine());
+    counters = nic.engine().CountersOfAll();
+    errors = ErrorsOf(nic.engine().failures());
+  }
+  Describe(nic, "port", "", ValuesOf(port), out);
+  Describe(nic, "engine", "", ValuesOf(counters), out);
+  Describe(nic, "requester", "", ValuesOf(counters.requesters), out);
+  if ((nic.identity().kinds & 1u << URNIC_DEVICE_ROCE) != 0)
+    Describe(nic, "roce", "", ValuesOf(counters.roce), out);
+  if ((nic.identity().kinds & 1u << URNIC_DEVICE_IWARP) != 0)
+    Describe(nic, "iwarp", "", ValuesOf(counters.iwarp), out);
+  for (size_t layer = 0; layer < std::size(kVerdictLayerNames); ++layer) {
+    Describe(nic, "verdict", kVerdictLayerNames[layer],
+             VerdictsOf(counters, static_cast<VerdictLayer>(layer)), out);
+  }
+  Describe(nic, "error", "", errors, out);
+}
+
+}  // namespace urnic::control

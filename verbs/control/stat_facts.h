@@ -1,0 +1,18 @@
+#pragma once
+
+// The counters of a port as lines of facts, one line for each list of them
+// (`urnic show stat`, `urnic top`, `urnic export`). What is zero is a detail.
+
+#include <string>
+
+namespace urnic::control {
+
+class OpenNic;
+
+// The lists: "port" (Ethernet frames), "engine", "requester" (of all queue
+// pairs), "roce" and "iwarp" (hw_counters) as far as the port has such devices,
+// "verdict" once for each layer of the network, and "error" (how often each
+// code occurred). Any thread that does not hold the token.
+void DescribeStats(OpenNic& nic, std::string& out);
+
+}  // namespace urnic::control
