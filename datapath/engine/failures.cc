@@ -48,7 +48,8 @@ void Failures::Add(Failure failure) {
   // Programs try, and some try for long.
   Failure* const last = entries_.last();
   if (!failure.text.empty() && last != nullptr && last->code == failure.code &&
-      last->iwarp == failure.iwarp && last->text == failure.text) {
+      last->iwarp == failure.iwarp && last->qpn == failure.qpn &&
+      last->srqn == failure.srqn && last->text == failure.text) {
     ++last->times;
     return;
   }

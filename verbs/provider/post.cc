@@ -4,8 +4,14 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "ras/errors/error_code.h"
 #include "transport/work/request.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -154,9 +160,62 @@ inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
   return error;
 }
 
-// Reports the request at which a call stopped.
-template <typename Wr>
-[[gnu::cold]] int Refuse(int error, Wr* wr, Wr** bad) {
+// What is wrong with a request, in words.
+std::string WhyRefused(const Posting& posting, const ibv_send_wr& wr) {
+  const uint32_t opcode = Number(wr.opcode);
+  if (!posting.may_send.load(std::memory_order_relaxed))
+    return "the queue pair is not in state RTS";
+  if (opcode > kLastOpcode || (Bit(opcode) & posting.opcodes) == 0)
+    return absl::StrCat("opcode ", opcode, " is not one of its service");
+  if (static_cast<uint32_t>(wr.num_sge) > posting.max_send_sge) {
+    return absl::StrCat("num_sge ", wr.num_sge, ", max_send_sge is ",
+                        posting.max_send_sge);
+  }
+  if ((Bit(opcode) & kAnsweredRequests) != 0 &&
+      !posting.may_read.load(std::memory_order_relaxed)) {
+    return absl::StrCat("opcode ", opcode, ", but max_rd_atomic is 0");
+  }
+  return absl::StrCat("opcode ", opcode, ", send_flags 0x",
+                      absl::Hex(wr.send_flags), ", max_inline_data is ",
+                      posting.max_inline);
+}
+
+std::string WhyRefused(const Posting& posting, const ibv_recv_wr& wr) {
+  if (posting.shares_receives) return "it uses a shared receive queue";
+  if (!posting.may_recv.load(std::memory_order_relaxed))
+    return "the queue pair is in state RESET";
+  return absl::StrCat("num_sge ", wr.num_sge, ", max_recv_sge is ",
+                      posting.max_recv_sge);
+}
+
+ErrorCode CodeOfErrno(int error) {
+  if (error == EPERM) return ErrorCode::kForeignObject;
+  return error == EOPNOTSUPP ? ErrorCode::kNotBuilt : ErrorCode::kBadAttribute;
+}
+
+// For `urnic show error` and the logs. Posting never waits: if another thread
+// has the token for long, the refusal is in the debug log alone.
+void NoteRefusal(ibv_context* context, Failure failure) {
+  constexpr Duration kPatience = Duration::Microseconds(100);
+  control::DebugLog(
+      absl::StrCat(ErrorName(failure.code), ": ", failure.text));
+  control::Device& device = Context::From(context)->device();
+  failure.iwarp = control::HasService(device.kind(), QpService::kIwarp);
+  Engine::ControlScope scope(device.engine(), kPatience);
+  if (scope.entered()) device.engine().failures().Add(std::move(failure));
+}
+
+// Reports the request at which a call stopped. A full queue is no mistake of
+// the program, and a forked child has no device.
+template <typename Wr, typename Why>
+[[gnu::cold, gnu::noinline]] int Refuse(int error, ibv_context* context,
+                                        Failure failure, Wr* wr, Wr** bad,
+                                        const Why& why) {
+  if (error != ENOMEM && error != EIO) {
+    failure.code = CodeOfErrno(error);
+    failure.text = why();
+    NoteRefusal(context, std::move(failure));
+  }
   *bad = wr;
   errno = error;
   return error;
@@ -207,7 +266,10 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     }
     posting.engine->Doorbell(*posting.engine_qp);
   }
-  return __builtin_expect(error == 0, 1) ? 0 : Refuse(error, wr, bad);
+  if (__builtin_expect(error == 0, 1)) return 0;
+  return Refuse(error, qp->context, {.qpn = qp->qp_num}, wr, bad, [&] {
+    return "post_send: " + WhyRefused(posting, *wr);
+  });
 }
 
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -230,7 +292,10 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
       posting.engine->Doorbell(*posting.engine_qp);
     }
   }
-  return __builtin_expect(error == 0, 1) ? 0 : Refuse(error, wr, bad);
+  if (__builtin_expect(error == 0, 1)) return 0;
+  return Refuse(error, qp->context, {.qpn = qp->qp_num}, wr, bad, [&] {
+    return "post_recv: " + WhyRefused(posting, *wr);
+  });
 }
 
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -243,7 +308,12 @@ int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
       return WriteRecv(posting.max_sge, r, entry);
     });
   }
-  return __builtin_expect(error == 0, 1) ? 0 : Refuse(error, wr, bad);
+  if (__builtin_expect(error == 0, 1)) return 0;
+  const uint32_t srqn = SharedReceiveQueue::From(srq)->control->number();
+  return Refuse(error, srq->context, {.srqn = srqn}, wr, bad, [&] {
+    return absl::StrCat("post_srq_recv: num_sge ", wr->num_sge, ", max_sge is ",
+                        posting.max_sge);
+  });
 }
 
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {

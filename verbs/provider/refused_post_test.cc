@@ -1,0 +1,91 @@
+// What is told of a refused post, beyond its errno: a code and a sentence in
+// the error log.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "verbs/provider/testing/verbs_pair.h"
+
+namespace urnic {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The lines of the log of a program that does `use(end)`.
+std::vector<std::string> LogOf(const std::function<void(End&)>& use) {
+  const std::string path = ::testing::TempDir() + "/refused_posts";
+  setenv("URNIC_LOG", ("json:" + path).c_str(), 1);
+  {
+    OpenDevice device;
+    End end(device, {});
+    use(end);
+  }
+  unsetenv("URNIC_LOG");
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  unlink(path.c_str());
+  return lines;
+}
+
+TEST(RefusedPostTest, TheStateOfTheQueuePairIsNamed) {
+  uint32_t qpn = 0;
+  const auto lines = LogOf([&](End& end) {
+    ibv_send_wr send = {};
+    ibv_send_wr* bad_send = nullptr;
+    ibv_recv_wr receive = {};
+    ibv_recv_wr* bad_receive = nullptr;
+    qpn = end.qp()->qp_num;
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(ibv_post_send(end.qp(), &send, &bad_send), EINVAL);
+    EXPECT_EQ(ibv_post_recv(end.qp(), &receive, &bad_receive), EINVAL);
+    EXPECT_EQ(bad_receive, &receive);
+  });
+  const std::string lqpn = "\"lqpn\":" + std::to_string(qpn);
+  EXPECT_THAT(
+      lines,
+      ElementsAre(
+          AllOf(HasSubstr("URN2001"), HasSubstr(lqpn),
+                HasSubstr("post_send: the queue pair is not in state RTS")),
+          AllOf(HasSubstr("URN2001"), HasSubstr(lqpn),
+                HasSubstr("post_recv: the queue pair is in state RESET"))));
+}
+
+TEST(RefusedPostTest, TheLimitIsNamed) {
+  const auto lines = LogOf([](End& end) {
+    ASSERT_EQ(end.ToInit(), 0);
+    std::vector<ibv_sge> sges(100, end.Sge(0, 1));
+    ibv_recv_wr receive = {};
+    receive.sg_list = sges.data();
+    receive.num_sge = 100;
+    ibv_recv_wr* bad = nullptr;
+    EXPECT_EQ(ibv_post_recv(end.qp(), &receive, &bad), EINVAL);
+  });
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("post_recv: num_sge 100, "
+                                           "max_recv_sge is ")));
+}
+
+// A program that posts until the queue is full makes no mistake.
+TEST(RefusedPostTest, AFullQueueIsNoError) {
+  const auto lines = LogOf([](End& end) {
+    ASSERT_EQ(end.ToInit(), 0);
+    ibv_recv_wr receive = {};
+    ibv_recv_wr* bad = nullptr;
+    int error = 0;
+    while (error == 0) error = ibv_post_recv(end.qp(), &receive, &bad);
+    EXPECT_EQ(error, ENOMEM);
+  });
+  EXPECT_THAT(lines, ElementsAre());
+}
+
+}  // namespace
+}  // namespace urnic
