@@ -197,16 +197,15 @@ ErrorCode CodeOfErrno(int error) {
 // has the token for long, the refusal is in the debug log alone.
 void NoteRefusal(ibv_context* context, Failure failure) {
   constexpr Duration kPatience = Duration::Microseconds(100);
-  control::DebugLog(
-      absl::StrCat(ErrorName(failure.code), ": ", failure.text));
+  control::DebugLog(absl::StrCat(ErrorName(failure.code), ": ", failure.text));
   control::Device& device = Context::From(context)->device();
   failure.iwarp = control::HasService(device.kind(), QpService::kIwarp);
   Engine::ControlScope scope(device.engine(), kPatience);
   if (scope.entered()) device.engine().failures().Add(std::move(failure));
 }
 
-// Reports the request at which a call stopped. A full queue is no mistake of
-// the program, and a forked child has no device.
+// Reports the request at which a call stopped. Full queues are not noted, since
+// programs post until then, and a forked child has no device.
 template <typename Wr, typename Why>
 [[gnu::cold, gnu::noinline]] int Refuse(int error, ibv_context* context,
                                         Failure failure, Wr* wr, Wr** bad,
@@ -267,9 +266,8 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     posting.engine->Doorbell(*posting.engine_qp);
   }
   if (__builtin_expect(error == 0, 1)) return 0;
-  return Refuse(error, qp->context, {.qpn = qp->qp_num}, wr, bad, [&] {
-    return "post_send: " + WhyRefused(posting, *wr);
-  });
+  return Refuse(error, qp->context, {.qpn = qp->qp_num}, wr, bad,
+                [&] { return "post_send: " + WhyRefused(posting, *wr); });
 }
 
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -293,9 +291,8 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     }
   }
   if (__builtin_expect(error == 0, 1)) return 0;
-  return Refuse(error, qp->context, {.qpn = qp->qp_num}, wr, bad, [&] {
-    return "post_recv: " + WhyRefused(posting, *wr);
-  });
+  return Refuse(error, qp->context, {.qpn = qp->qp_num}, wr, bad,
+                [&] { return "post_recv: " + WhyRefused(posting, *wr); });
 }
 
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
