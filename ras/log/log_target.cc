@@ -16,15 +16,11 @@
 #include "ras/errors/error_code.h"
 #include "ras/errors/refusal.h"
 #include "ras/facts/facts_json.h"
+#include "ras/facts/value_of.h"
 #include "verbs/libc/file_size_signal.h"
 
 namespace urnic {
 namespace {
-
-std::string ValueOf(const Facts& record, std::string_view name) {
-  const std::string* const value = record.Find(name);
-  return value == nullptr ? "" : *value;
-}
 
 int PriorityOf(const Facts& record) {
   const std::string severity = ValueOf(record, "severity");

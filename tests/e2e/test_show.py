@@ -71,7 +71,8 @@ def show_in_mid_transfer(context, bed_name):
 
 
 def begin_transfer(context, place, argv):
-    """Server and client, of which the client has sent something."""
+    """Starts a server and a client, and returns them once the client has sent
+    something."""
     env = {"XDG_RUNTIME_DIR": place.directory}
     server, client = place.spawn_pair(argv, {"env": env}, {"env": env})
 
@@ -84,7 +85,8 @@ def begin_transfer(context, place, argv):
 
 
 def begin_rping(context, place):
-    """Server and client of rdma_cm, connected."""
+    """Starts rping's server and client, and returns them once they are
+    connected."""
     argv = ["rping", "-a", beds.SERVER_IP["v4"], "-p", "7999", "-C", "1000000"]
     env = {"XDG_RUNTIME_DIR": place.directory}
     server = place.spawn(0, [*argv, "-s"], env=env)

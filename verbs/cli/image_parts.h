@@ -12,6 +12,7 @@
 #include "transport/mem/mr_table.h"
 #include "transport/work/image.h"
 #include "transport/work/image_fields.h"
+#include "verbs/cli/format_text.h"
 
 namespace urnic {
 
@@ -43,14 +44,11 @@ struct ImageGround {
   RoceCounters counters;
 };
 
-// As printf(). At most 255 characters.
-[[gnu::format(printf, 1, 2)]] std::string ImageText(const char* format, ...);
-
 // "QP 0x000011 RC  RTS  ", the beginning of each queue pair's line.
 template <typename Qp>
 std::string QpText(const Qp& qp, const char* service) {
-  return ImageText("QP 0x%06x %-3s %-5s", qp.limits().qpn, service,
-                   kQpStateNames[static_cast<size_t>(qp.state())]);
+  return FormatText("QP 0x%06x %-3s %-5s", qp.limits().qpn, service,
+                    kQpStateNames[static_cast<size_t>(qp.state())]);
 }
 
 // "  timer in 12.345 ms"; none: the timer is not running. The clock of a

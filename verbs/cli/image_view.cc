@@ -1,8 +1,6 @@
 #include "verbs/cli/image_view.h"
 
 #include <bit>
-#include <cstdarg>
-#include <cstdio>
 #include <vector>
 
 #include "transport/cm/image.h"
@@ -18,7 +16,7 @@ namespace {
 
 std::string Line(const rc::Qp& qp) {
   const rc::SendState& s = qp.send_state();
-  std::string line = ImageText(
+  std::string line = FormatText(
       "%s peer 0x%06x  out: PSN 0x%06x, %u requests and %d packets "
       "unacknowledged  in: PSN 0x%06x, MSN %u",
       QpText(qp, qp.limits().xrc ? "XRC" : "RC").c_str(), qp.config().dest_qpn,
@@ -29,27 +27,28 @@ std::string Line(const rc::Qp& qp) {
 }
 
 std::string Line(const uc::Qp& qp) {
-  return ImageText("%s peer 0x%06x  out: PSN 0x%06x  in: PSN 0x%06x",
-                   QpText(qp, "UC").c_str(), qp.config().dest_qpn,
-                   qp.send_psn().value(), qp.recv_psn().value());
+  return FormatText("%s peer 0x%06x  out: PSN 0x%06x  in: PSN 0x%06x",
+                    QpText(qp, "UC").c_str(), qp.config().dest_qpn,
+                    qp.send_psn().value(), qp.recv_psn().value());
 }
 
 std::string Line(const ud::Qp& qp) {
-  return ImageText("%s Q_Key 0x%08x  out: PSN 0x%06x", QpText(qp, "UD").c_str(),
-                   qp.config().qkey, qp.send_psn().value());
+  return FormatText("%s Q_Key 0x%08x  out: PSN 0x%06x",
+                    QpText(qp, "UD").c_str(), qp.config().qkey,
+                    qp.send_psn().value());
 }
 
 std::string Line(const cm::Connection& c) {
-  std::string line = ImageText(
+  std::string line = FormatText(
       "CM 0x%08x %-13s peer %s 0x%08x", c.local_comm_id, cm::NameOf(c.state),
       wire::IpText(c.mad_path.remote).c_str(), c.remote_comm_id);
-  if (c.has_local_qpn) line += ImageText("  QP 0x%06x", c.local_qpn.value);
-  line += ImageText("  service 0x%016llx",
-                    static_cast<unsigned long long>(c.service_id));
+  if (c.has_local_qpn) line += FormatText("  QP 0x%06x", c.local_qpn.value);
+  line += FormatText("  service 0x%016llx",
+                     static_cast<unsigned long long>(c.service_id));
   if (c.orphan) line += "  closed here";
   line += TimerText(c.deadline);
   if (!c.deadline.IsInfinite() && c.state != cm::State::kTimewait) {
-    line += ImageText(", %u retries left", c.retries_left);
+    line += FormatText(", %u retries left", c.retries_left);
   }
   return line;
 }
@@ -77,18 +76,9 @@ absl::StatusOr<ImageView> View(std::span<const uint8_t> image, Qp& qp) {
 
 }  // namespace
 
-std::string ImageText(const char* format, ...) {
-  char text[256];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  return text;
-}
-
 std::string TimerText(Time due) {
   if (due.IsInfinite()) return "";
-  return ImageText("  timer in %.3f ms", static_cast<double>(due.ns()) / 1e6);
+  return FormatText("  timer in %.3f ms", static_cast<double>(due.ns()) / 1e6);
 }
 
 absl::StatusOr<ImageView> ViewImage(std::span<const uint8_t> image) {

@@ -101,10 +101,10 @@ struct ConnectionGround {
 };
 
 std::string MpaText(const mpa::Agreement& agreement) {
-  return ImageText("  MPA %u%s%s%s", agreement.revision,
-                   agreement.crc ? ", CRC" : ", no CRC",
-                   agreement.send_markers ? ", sends markers" : "",
-                   agreement.receive_markers ? ", receives markers" : "");
+  return FormatText("  MPA %u%s%s%s", agreement.revision,
+                    agreement.crc ? ", CRC" : ", no CRC",
+                    agreement.send_markers ? ", sends markers" : "",
+                    agreement.receive_markers ? ", receives markers" : "");
 }
 
 // What the set-up waits for, or its result.
@@ -123,36 +123,36 @@ std::string SetUpText(const iwarp::SetUp& set_up) {
 
 std::string TcpText(const tcp::Connection& tcp, const rdmap::Qp* qp) {
   if (tcp.ended() != tcp::End::kNone) {
-    return ImageText("  end: %s",
-                     tcp::kEndNames[static_cast<size_t>(tcp.ended())]);
+    return FormatText("  end: %s",
+                      tcp::kEndNames[static_cast<size_t>(tcp.ended())]);
   }
   if (tcp.state() <= tcp::State::kSynSent) return "";
   const auto& sender = tcp.sender();
   std::string text = "  out: ";
   if (qp != nullptr) {
-    text += ImageText("%u requests and ", qp->requester().under_way());
+    text += FormatText("%u requests and ", qp->requester().under_way());
   }
   text +=
-      ImageText("%d bytes unacknowledged, cwnd %u, MSS %u, RTT %.3f ms  in: ",
-                sender.nxt() - sender.una(), sender.cc.window(), sender.mss(),
-                static_cast<double>(sender.smoothed_round_trip().ns()) / 1e6);
+      FormatText("%d bytes unacknowledged, cwnd %u, MSS %u, RTT %.3f ms  in: ",
+                 sender.nxt() - sender.una(), sender.cc.window(), sender.mss(),
+                 static_cast<double>(sender.smoothed_round_trip().ns()) / 1e6);
   if (qp != nullptr) {
-    text += ImageText("MSN %u, %u reads, ", qp->recv_msn(),
-                      qp->responder().answers_under_way());
+    text += FormatText("MSN %u, %u reads, ", qp->recv_msn(),
+                       qp->responder().answers_under_way());
   }
-  return text + ImageText("window %u, %u frames held",
-                          tcp.receiver().window_bytes(),
-                          tcp.receiver().frames_kept());
+  return text + FormatText("window %u, %u frames held",
+                           tcp.receiver().window_bytes(),
+                           tcp.receiver().frames_kept());
 }
 
 std::string Line(const iwarp::Endpoint& endpoint, const tcp::FourTuple& tuple,
                  const rdmap::Qp* qp) {
   const tcp::Connection& tcp = endpoint.connection();
   std::string line = qp == nullptr ? "" : QpText(*qp, "iWARP") + " ";
-  line += ImageText("TCP %-11s port %u peer %s",
-                    tcp::kStateNames[static_cast<size_t>(tcp.state())],
-                    tuple.local_port,
-                    wire::SocketText(tuple.remote, tuple.remote_port).c_str());
+  line += FormatText("TCP %-11s port %u peer %s",
+                     tcp::kStateNames[static_cast<size_t>(tcp.state())],
+                     tuple.local_port,
+                     wire::SocketText(tuple.remote, tuple.remote_port).c_str());
   if (tcp.ended() == tcp::End::kNone) line += SetUpText(endpoint.set_up());
   return line + TcpText(tcp, qp) + TimerText(endpoint.deadline());
 }
@@ -199,13 +199,13 @@ absl::StatusOr<ImageView> ViewIwarpCounts(std::span<const uint8_t> image) {
   iwarp::ConnectionCounts counts;
   const ImageRefusal refusal = iwarp::ReadImage(image, counts);
   if (!refusal.ok()) return absl::InvalidArgumentError(refusal.Text());
-  return ImageView{
-      .qpn = std::nullopt,
-      .line = ImageText("TCP %u listeners, %u connections, %u half open, %u in "
-                        "TIME-WAIT",
-                        counts.listeners, counts.connections, counts.half_open,
-                        counts.time_wait),
-      .members = ""};
+  return ImageView{.qpn = std::nullopt,
+                   .line = FormatText(
+                       "TCP %u listeners, %u connections, %u half open, %u in "
+                       "TIME-WAIT",
+                       counts.listeners, counts.connections, counts.half_open,
+                       counts.time_wait),
+                   .members = ""};
 }
 
 }  // namespace urnic

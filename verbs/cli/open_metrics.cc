@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/error_code.h"
+#include "ras/facts/value_of.h"
 #include "ras/metrics/counters.h"
 
 namespace urnic {
@@ -38,11 +39,6 @@ std::string Escaped(std::string_view text) {
     out += c;
   }
   return out;
-}
-
-std::string ValueOf(const Facts& object, std::string_view name) {
-  const std::string* const value = object.Find(name);
-  return value == nullptr ? "" : *value;
 }
 
 // "urnic0" of the link "urnic0/1", or of the device.

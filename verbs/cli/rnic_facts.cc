@@ -4,9 +4,11 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "verbs/cli/fact_list.h"
 
 namespace urnic {
+namespace {
 
 absl::StatusOr<std::vector<Facts>> ObjectsOf(const RnicProcess& rnic,
                                              const std::string& kind) {
@@ -17,14 +19,18 @@ absl::StatusOr<std::vector<Facts>> ObjectsOf(const RnicProcess& rnic,
   return Unreadable(rnic, objects.status());
 }
 
+}  // namespace
+
 std::vector<Facts> ObjectsOfAll(const std::vector<RnicProcess>& rnics,
-                                const std::string& kind, const char* command) {
+                                const std::string& kind, const char* command,
+                                bool* all_answered) {
   std::vector<Facts> all;
   for (const RnicProcess& rnic : rnics) {
     auto objects = ObjectsOf(rnic, kind);
     if (objects.ok()) {
       std::move(objects->begin(), objects->end(), std::back_inserter(all));
     } else {
+      if (all_answered != nullptr) *all_answered = false;
       std::fprintf(stderr, "urnic %s: %s\n", command,
                    std::string(objects.status().message()).c_str());
     }

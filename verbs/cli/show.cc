@@ -1,11 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -79,27 +77,19 @@ int Show(const ShowArguments& arguments) {
     (void)Complain(filters.status());
     return kExitUsage;
   }
-  const auto found = FindRnics("", arguments.process);
+  auto found = FindRnics("", arguments.process);
   if (!found.ok()) return Complain(found.status());
-  int exit_status = kExitOk;
-  std::vector<Facts> all;
-  for (const RnicProcess& rnic : *found) {
-    // Without a word to the others: a stopped one would let us wait.
-    if (rnic.pid != 0 && !MayMatch("pid", absl::StrCat(rnic.pid), *filters)) {
-      continue;
-    }
-    auto objects = ObjectsOf(rnic, arguments.kind);
-    if (objects.ok()) {
-      std::move(objects->begin(), objects->end(), std::back_inserter(all));
-    } else {
-      exit_status = Complain(objects.status());
-    }
-  }
+  // Without a word to the others: a stopped one would let us wait.
+  std::erase_if(*found, [&](const RnicProcess& rnic) {
+    return rnic.pid != 0 && !MayMatch("pid", absl::StrCat(rnic.pid), *filters);
+  });
+  bool all_answered = true;
+  auto all = ObjectsOfAll(*found, arguments.kind, "show", &all_answered);
   DropRepeated(all);
   if (absl::Status s = CheckNames(all, *filters); !s.ok()) return Complain(s);
   std::erase_if(all, [&](const Facts& o) { return !Matches(o, *filters); });
   Print(all, arguments);
-  return exit_status;
+  return all_answered ? kExitOk : kExitFailed;
 }
 
 }  // namespace

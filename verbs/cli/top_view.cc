@@ -1,23 +1,18 @@
 #include "verbs/cli/top_view.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "ras/facts/value_of.h"
+#include "verbs/cli/format_text.h"
 
 namespace urnic {
 namespace {
-
-std::string ValueOf(const Facts& object, std::string_view name) {
-  const std::string* const value = object.Find(name);
-  return value == nullptr ? "" : *value;
-}
 
 std::optional<uint64_t> NumberOf(const Facts& object, std::string_view name) {
   uint64_t number;
@@ -48,26 +43,16 @@ std::optional<double> RateOf(const Facts* before, const Facts& now,
   return static_cast<double>(*second - *first) / seconds;
 }
 
-std::string Text(const char* format, ...) __attribute__((format(printf, 1, 2)));
-std::string Text(const char* format, ...) {
-  char text[256];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  return text;
-}
-
 // Bytes per second as Gb/s.
 std::string Gbits(std::optional<double> rate) {
-  return rate ? Text("%.2f", *rate * 8 / 1e9) : "-";
+  return rate ? FormatText("%.2f", *rate * 8 / 1e9) : "-";
 }
 
 std::string Count(std::optional<double> rate) {
   if (!rate) return "-";
-  if (*rate >= 1e6) return Text("%.2fM", *rate / 1e6);
-  if (*rate >= 1e4) return Text("%.1fk", *rate / 1e3);
-  return Text("%.0f", *rate);
+  if (*rate >= 1e6) return FormatText("%.2fM", *rate / 1e6);
+  if (*rate >= 1e4) return FormatText("%.1fk", *rate / 1e3);
+  return FormatText("%.0f", *rate);
 }
 
 std::string PortLine(const Facts* before, const Facts& now, double seconds) {
@@ -79,12 +64,12 @@ std::string PortLine(const Facts* before, const Facts& now, double seconds) {
                                       "tx-dropped-down", "tx-errors"}) {
     if (const auto one = rate(name)) lost = lost.value_or(0) + *one;
   }
-  return Text("%-12s %8s %-15s %8s %8s %8s %8s %8s\n",
-              ValueOf(now, "link").c_str(), ValueOf(now, "pid").c_str(),
-              ValueOf(now, "comm").c_str(), Gbits(rate("rx-bytes")).c_str(),
-              Count(rate("rx-packets")).c_str(),
-              Gbits(rate("tx-bytes")).c_str(),
-              Count(rate("tx-packets")).c_str(), Count(lost).c_str());
+  return FormatText(
+      "%-12s %8s %-15s %8s %8s %8s %8s %8s\n", ValueOf(now, "link").c_str(),
+      ValueOf(now, "pid").c_str(), ValueOf(now, "comm").c_str(),
+      Gbits(rate("rx-bytes")).c_str(), Count(rate("rx-packets")).c_str(),
+      Gbits(rate("tx-bytes")).c_str(), Count(rate("tx-packets")).c_str(),
+      Count(lost).c_str());
 }
 
 struct QpLine {
@@ -98,19 +83,19 @@ QpLine LineOf(const Facts* before, const Facts& qp, double seconds) {
   };
   const auto rtt_ns = NumberOf(qp, "rtt-ns");
   const std::string rtt =
-      rtt_ns ? Text("%.1f", static_cast<double>(*rtt_ns) / 1e3) : "-";
+      rtt_ns ? FormatText("%.1f", static_cast<double>(*rtt_ns) / 1e3) : "-";
   const auto unacked = NumberOf(qp, "unacked-requests");
   const std::string peer = ValueOf(qp, "dst-addr");
   return {.acked = rate("bytes-acked").value_or(0),
-          .text = Text("%-12s %8s %8s %-7s %-5s %8s %8s %8s %8s %8s %s\n",
-                       ValueOf(qp, "link").c_str(), ValueOf(qp, "pid").c_str(),
-                       ValueOf(qp, "lqpn").c_str(), ValueOf(qp, "type").c_str(),
-                       ValueOf(qp, "state").c_str(),
-                       Gbits(rate("bytes-acked")).c_str(),
-                       Count(rate("requests-sent")).c_str(),
-                       Count(rate("requests-resent")).c_str(),
-                       unacked ? absl::StrCat(*unacked).c_str() : "-",
-                       rtt.c_str(), peer.empty() ? "-" : peer.c_str())};
+          .text = FormatText(
+              "%-12s %8s %8s %-7s %-5s %8s %8s %8s %8s %8s %s\n",
+              ValueOf(qp, "link").c_str(), ValueOf(qp, "pid").c_str(),
+              ValueOf(qp, "lqpn").c_str(), ValueOf(qp, "type").c_str(),
+              ValueOf(qp, "state").c_str(), Gbits(rate("bytes-acked")).c_str(),
+              Count(rate("requests-sent")).c_str(),
+              Count(rate("requests-resent")).c_str(),
+              unacked ? absl::StrCat(*unacked).c_str() : "-", rtt.c_str(),
+              peer.empty() ? "-" : peer.c_str())};
 }
 
 // The whole lines of the first `lines`.
@@ -130,17 +115,18 @@ std::string FirstLines(const std::string& text, size_t lines) {
 std::string TopText(const TopLook& before, const TopLook& now, size_t lines) {
   const double seconds =
       std::chrono::duration<double>(now.at - before.at).count();
-  std::string text =
-      Text("%-12s %8s %-15s %8s %8s %8s %8s %8s\n", "PORT", "PID", "PROGRAM",
-           "RX-Gb/s", "RX-pkt/s", "TX-Gb/s", "TX-pkt/s", "LOST/s");
+  std::string text = FormatText("%-12s %8s %-15s %8s %8s %8s %8s %8s\n", "PORT",
+                                "PID", "PROGRAM", "RX-Gb/s", "RX-pkt/s",
+                                "TX-Gb/s", "TX-pkt/s", "LOST/s");
   for (const Facts& stat : now.stats) {
     if (ValueOf(stat, "list") != "port") continue;
     text += PortLine(FindSame(before.stats, stat, "list"), stat, seconds);
   }
-  absl::StrAppend(&text, "\n",
-                  Text("%-12s %8s %8s %-7s %-5s %8s %8s %8s %8s %8s %s\n",
-                       "LINK", "PID", "LQPN", "TYPE", "STATE", "SENT-Gb/s",
-                       "PKT/s", "RESENT/s", "UNACKED", "RTT-us", "PEER"));
+  absl::StrAppend(
+      &text, "\n",
+      FormatText("%-12s %8s %8s %-7s %-5s %8s %8s %8s %8s %8s %s\n", "LINK",
+                 "PID", "LQPN", "TYPE", "STATE", "SENT-Gb/s", "PKT/s",
+                 "RESENT/s", "UNACKED", "RTT-us", "PEER"));
   std::vector<QpLine> qps;
   for (const Facts& qp : now.qps)
     qps.push_back(LineOf(FindSame(before.qps, qp, "lqpn"), qp, seconds));
