@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -64,6 +65,23 @@ class ReactorTest : public ::testing::Test {
       if (due > node_.engine().Now()) return due;
     }
   }
+  // Runs, and sleeps as long as it may, until work has completed. On a busy
+  // machine the sender waits for its pace, or for a probe.
+  urnic_cqe RunUntilCompletion() {
+    urnic_cqe cqe = {};
+    for (;;) {
+      const Time due = RunAll();
+      if (node_.Poll(cqe)) return cqe;
+      if (due.IsInfinite()) break;
+      pollfd at = {reactor_->fd(), POLLIN, 0};
+      const Duration wait = due - node_.engine().Now();
+      const timespec limit = {
+          0, std::clamp(wait.ns(), int64_t{0}, int64_t{999999999})};
+      EXPECT_GE(ppoll(&at, 1, &limit, nullptr), 0);
+    }
+    ADD_FAILURE() << "nothing to do, and no completion";
+    return cqe;
+  }
 
   EngineNode node_;
   Reactor* reactor_ = nullptr;
@@ -72,10 +90,7 @@ class ReactorTest : public ::testing::Test {
 TEST_F(ReactorTest, CarriesALongMessageToItsEnd) {
   std::memset(node_.memory(), 7, 300000);
   PostWrite(300000);
-  RunAll();
-  urnic_cqe cqe = {};
-  ASSERT_TRUE(node_.Poll(cqe));
-  EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(RunUntilCompletion().status, URNIC_WC_SUCCESS);
   EXPECT_EQ(std::memcmp(node_.memory(), node_.memory() + (1 << 19), 300000), 0);
 }
 
@@ -84,10 +99,8 @@ TEST_F(ReactorTest, APostWakesASleepingLoop) {
   EXPECT_FALSE(IsReadable(reactor_->fd()));
   PostWrite(8);
   EXPECT_TRUE(IsReadable(reactor_->fd()));
-  RunAll();
+  EXPECT_EQ(RunUntilCompletion().status, URNIC_WC_SUCCESS);
   EXPECT_FALSE(IsReadable(reactor_->fd()));
-  urnic_cqe cqe = {};
-  EXPECT_TRUE(node_.Poll(cqe));
 }
 
 TEST_F(ReactorTest, ATimerLimitsTheSleep) {
