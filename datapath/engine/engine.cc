@@ -7,8 +7,8 @@
 
 #include <utility>
 
-#include "datapath/engine/flow_sink.h"
 #include "datapath/engine/receiver.h"
+#include "datapath/engine/traced_sink.h"
 #include "datapath/engine/transmitter.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
@@ -33,13 +33,14 @@ Engine::Engine(Port* port, const Environment& environment)
       environment_(environment),
       now_(Now()),
       tx_(port, &counters_),
-      history_(&now_),
-      failures_(&now_),
+      trace_([this] { return Now(); }),
+      history_(&now_, &trace_),
+      failures_(&now_, &trace_),
       custody_(port->pool(), &counters_),
       recovery_(
           new rc::RecoveryPool({}, &custody_, &counters_.roce, &history_)),
-      sink_(new FlowSink(&completions_, &memory_, &counters_, &failures_, &now_,
-                         environment.witness())),
+      sink_(new TracedSink(&completions_, &memory_, &counters_, &failures_,
+                           &now_, environment.witness(), &trace_)),
       flows_(&now_, sink_.get(), &environment_),
       transmitter_(new Transmitter(&tx_, &flows_, sink_.get(), &completions_,
                                    &memory_, &counters_,
@@ -54,6 +55,7 @@ Engine::Engine(Port* port, const Environment& environment)
             .recovery = recovery_.get(),
             .counters = &counters_,
             .history = &history_,
+            .trace = &trace_,
             .now = &now_}) {}
 
 Engine::~Engine() {
@@ -73,6 +75,7 @@ Engine::~Engine() {
 
 void Engine::Serve(Network* network) {
   network_ = network;
+  network->gsi().TraceTo(&trace_);
   transmitter_->Serve(network);
   receiver_->Serve(network);
   qps_.Serve(network);

@@ -32,11 +32,12 @@
 #include "datapath/memory/address_space.h"
 #include "datapath/port/port.h"
 #include "ras/metrics/counters.h"
+#include "ras/trace/trace.h"
 
 namespace urnic {
 
-class FlowSink;
 class Receiver;
+class TracedSink;
 class Transmitter;
 namespace rc {
 class RecoveryPool;
@@ -141,6 +142,8 @@ class Engine {
 
   // counters(), with those of what still exists.
   EngineCounters CountersOfAll();
+  // What happens, as far as its levels say. Any thread may change those.
+  Trace& trace() { return trace_; }
   // What happened rarely, to any of its queue pairs.
   const History& history() const { return history_; }
   // What failed, with whom and why.
@@ -209,11 +212,12 @@ class Engine {
   CompletionWriter completions_;
   EngineCounters counters_;
   TransmitQueue tx_;
+  Trace trace_;
   History history_;
   Failures failures_;
   FrameCustody custody_;
   std::unique_ptr<rc::RecoveryPool> recovery_;
-  std::unique_ptr<FlowSink> sink_;
+  std::unique_ptr<TracedSink> sink_;
   FlowScheduler flows_;
   std::unique_ptr<Transmitter> transmitter_;
   std::unique_ptr<Receiver> receiver_;

@@ -17,6 +17,7 @@
 #include "datapath/engine/shared_receive_queue.h"
 #include "ras/facts/facts.h"
 #include "ras/metrics/counters.h"
+#include "ras/trace/trace.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/types.h"
 
@@ -143,5 +144,10 @@ class EngineQp : public Flow {
  protected:
   Flow* serving_flow_ = this;
 };
+
+// Whose event it is, for the trace.
+inline TraceSubject SubjectOf(const EngineQp& qp) {
+  return {.qpn = qp.qpn(), .iwarp = !qp.is_roce_qp()};
+}
 
 }  // namespace urnic

@@ -42,9 +42,18 @@ Failure FailureOf(ErrorCode code, const EngineQp& qp) {
   return failure;
 }
 
-void Failures::Add(Failure failure) {
+void Failures::Add(Failure failure, TracePlace place) {
   failure.at = now_;
   ++counts_[IndexOf(failure.code)];
+  const TraceSubject subject = {.qpn = failure.qpn, .iwarp = failure.iwarp};
+  const auto code = static_cast<uint64_t>(failure.code);
+  if (failure.text.empty()) {
+    trace_.Add(TracePoint::kFailed, subject,
+               {code, failure.wr_id, failure.status}, place);
+  } else {
+    trace_.Add(TracePoint::kRefused, subject, {code, failure.cqn, failure.srqn},
+               place);
+  }
   // Programs try, and some try for long.
   Failure* const last = entries_.last();
   if (!failure.text.empty() && last != nullptr && last->code == failure.code &&

@@ -17,6 +17,7 @@
 #include "ras/errors/error_code.h"
 #include "ras/history/newest.h"
 #include "ras/metrics/rx_verdict.h"
+#include "ras/trace/trace.h"
 #include "transport/base/time.h"
 #include "transport/wire/address.h"
 
@@ -71,10 +72,12 @@ class Failures {
  public:
   static constexpr uint32_t kEntries = 256;  // a power of two
 
-  // `now`: the engine's clock; outlives this.
-  explicit Failures(const Time* now) : now_(*now) {}
+  // `now`: the engine's clock. `trace` is told of every failure. Both outlive
+  // this.
+  Failures(const Time* now, Trace* trace) : now_(*now), trace_(*trace) {}
 
-  [[gnu::cold, gnu::noinline]] void Add(Failure failure);
+  [[gnu::cold, gnu::noinline]] void Add(Failure failure,
+                                        TracePlace place = TracePlace::Here());
   // Called by Add(), while the token is held. Null: nobody.
   void Watch(std::function<void()> on_added) {
     on_added_ = std::move(on_added);
@@ -98,6 +101,7 @@ class Failures {
   }
 
   const Time& now_;
+  Trace& trace_;
   std::function<void()> on_added_;
   std::vector<uint64_t> counts_ = std::vector<uint64_t>(AllErrors().size());
   Newest<Failure, kEntries> entries_;

@@ -25,7 +25,8 @@
 
 namespace urnic {
 
-class FlowSink;  // datapath/engine/flow_sink.h
+class FlowSink;    // datapath/engine/flow_sink.h
+class TracedSink;  // datapath/engine/traced_sink.h
 
 // This is the first of the cache lines that a packet touches.
 class alignas(64) Flow {
@@ -52,6 +53,7 @@ class alignas(64) Flow {
   virtual FlowResult OnTimer(Time now, FlowSink& sink) = 0;
   // Called after the flow has transmitted, and after doorbells in SQE and ERR.
   virtual FlowResult Settle(FlowSink& sink) = 0;
+  virtual FlowResult Settle(TracedSink& sink) = 0;
   // Passes FlowResult::event on to the owner.
   virtual void OnEvent(QpEvent event) = 0;
   // Tells threads that post whether the flow is in ERR, where what they post is

@@ -19,6 +19,9 @@ namespace urnic {
 
 class FlowSink {
  public:
+  // See TracedSink.
+  static constexpr bool kTraces = false;
+
   // All outlive the sink. `*now` is the current time of the engine.
   FlowSink(CompletionWriter* completions, AddressSpace* memory,
            EngineCounters* counters, Failures* failures, const Time* now,

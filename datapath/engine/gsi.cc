@@ -53,7 +53,18 @@ RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
   }
   const RxVerdict verdict =
       served->handler->OnMad({packet.payload, packet.payload_bytes}, from, now);
+  TraceMad(TracePoint::kMadReceived, packet.payload,
+           static_cast<uint64_t>(verdict));
   return verdict == RxVerdict::kAccept ? RxVerdict::kMad : verdict;
+}
+
+void GsiPort::TraceMad(TracePoint point, const uint8_t* mad,
+                       uint64_t verdict) const {
+  if (trace_ == nullptr) return;
+  const auto& header = *reinterpret_cast<const wire::MadHeader*>(mad);
+  trace_->Add(point, {},
+              {header.management_class, header.attribute_id.value(),
+               header.transaction_id.value(), verdict});
 }
 
 size_t GsiPort::SamePeer::operator()(const net::PathQuery& query) const {
@@ -122,6 +133,7 @@ void GsiPort::Asked::OnPath(net::PathStatus status, const net::Path& path) {
 }
 
 void GsiPort::SendAlong(const net::Path& path, uint16_t pkey, const Mad& mad) {
+  TraceMad(TracePoint::kMadSent, mad.data(), 0);
   net::Path now = path;
   if (!now.IsCurrent()) now.Restamp();
   const Waiting one{.headers = now.headers,

@@ -16,6 +16,7 @@
 #include "datapath/engine/transmit_queue.h"
 #include "ras/metrics/counters.h"
 #include "ras/metrics/rx_verdict.h"
+#include "ras/trace/trace.h"
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
 #include "transport/net/host.h"
@@ -50,6 +51,9 @@ class GsiPort {
         counters_(counters),
         pkeys_(std::move(pkeys)),
         ways_(0, SamePeer{salt}) {}
+
+  // From now on MADs are traced there; outlives all use of this object.
+  void TraceTo(Trace* trace) { trace_ = trace; }
 
   // Sets the handler for MADs of this class, instead of the previous one; null:
   // none.
@@ -104,6 +108,7 @@ class GsiPort {
     size_t operator()(const net::PathQuery& query) const;
   };
 
+  void TraceMad(TracePoint point, const uint8_t* mad, uint64_t verdict) const;
   // Null: the path is not known.
   const net::Path* FindWay(const net::PathQuery& to, Time now);
   const net::Path& Keep(const net::PathQuery& to, const net::Path& path);
@@ -114,6 +119,7 @@ class GsiPort {
   net::Host* const host_;
   TransmitQueue* const tx_;
   EngineCounters* const counters_;
+  Trace* trace_ = nullptr;
   const std::vector<uint16_t> pkeys_;
   std::vector<Served> served_;
   std::unordered_map<net::PathQuery, net::Path, SamePeer, SamePeer> ways_;

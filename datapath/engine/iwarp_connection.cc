@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "datapath/engine/connection_table.h"
+#include "datapath/engine/traced_sink.h"
 #include "transport/base/check.h"
 #include "transport/iwarp/qp/image.h"
 
@@ -36,27 +37,38 @@ void IwarpConnection::AppendImage(Time now, std::string& out) const {
 
 // --- The packet path ---------------------------------------------------------
 
-void IwarpConnection::BurstSink::Complete(const RecvCompletion& done) {
+template <typename Sink>
+void IwarpConnection::BurstSink<Sink>::Complete(const RecvCompletion& done) {
   if (__builtin_expect(sink.full(), 0)) connection.WriteReceives(sink);
   sink.Complete(done);
 }
 
-void IwarpConnection::WriteReceives(FlowSink& sink) {
+template <typename Sink>
+void IwarpConnection::WriteReceives(Sink& sink) {
   sink.Execute(*endpoint_);
-  IwarpQp::Writer writer{qp_, sink};
+  IwarpQp::Writer<Sink> writer{qp_, sink};
   endpoint_->Deliver(sink.receives(), writer);
   sink.ForgetReceives();
 }
 
+template <typename Sink>
 RxVerdict IwarpConnection::OnSegment(const wire::TcpSegment& segment,
                                      const ReceivedFrame& frame, Time now,
-                                     FlowSink& sink) {
+                                     Sink& sink) {
   in_burst_ = true;
-  BurstSink burst{*this, sink};
+  BurstSink<Sink> burst{*this, sink};
   return endpoint_->OnSegment(segment, frame, now, burst);
 }
 
-FlowResult IwarpConnection::FinishBurst(FlowSink& sink) {
+template RxVerdict IwarpConnection::OnSegment(const wire::TcpSegment&,
+                                              const ReceivedFrame&, Time,
+                                              FlowSink&);
+template RxVerdict IwarpConnection::OnSegment(const wire::TcpSegment&,
+                                              const ReceivedFrame&, Time,
+                                              TracedSink&);
+
+template <typename Sink>
+FlowResult IwarpConnection::FinishBurst(Sink& sink) {
   in_burst_ = false;
   sink.Execute(*endpoint_);
   // The queue pair may be gone since.
@@ -64,18 +76,18 @@ FlowResult IwarpConnection::FinishBurst(FlowSink& sink) {
   return SettleWith(sink.receives(), sink);
 }
 
+template FlowResult IwarpConnection::FinishBurst(FlowSink&);
+template FlowResult IwarpConnection::FinishBurst(TracedSink&);
+
 FlowResult IwarpConnection::OnTimer(Time now, FlowSink& sink) {
   endpoint_->OnTimer(now);
   return Settle(sink);
 }
 
-FlowResult IwarpConnection::Settle(FlowSink& sink) {
-  return SettleWith({}, sink);
-}
-
+template <typename Sink>
 FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion> receives,
-                                       FlowSink& sink) {
-  IwarpQp::Writer writer{qp_, sink};
+                                       Sink& sink) {
+  IwarpQp::Writer<Sink> writer{qp_, sink};
   const FlowResult result = endpoint_->Settle(receives, writer);
   // For those who ask the queue pair for its state.
   if (qp_ != nullptr) {
@@ -85,6 +97,11 @@ FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion> receives,
   table_->NoteSettled(*this);
   return result;
 }
+
+template FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion>,
+                                                FlowSink&);
+template FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion>,
+                                                TracedSink&);
 
 void IwarpConnection::CountTerminates() {
   const ddp::StreamError sent = qp_->core().sent_error();

@@ -77,10 +77,13 @@ class IwarpConnection final : public Flow {
 
   // A segment of a burst, which FlowSink::Begin() has begun. Its frame outlives
   // FinishBurst(). The verdict counts; for kTcp the peer gets a RST.
+  // `Sink`: FlowSink or TracedSink.
+  template <typename Sink>
   RxVerdict OnSegment(const wire::TcpSegment& segment,
-                      const ReceivedFrame& frame, Time now, FlowSink& sink);
+                      const ReceivedFrame& frame, Time now, Sink& sink);
   // Executes the effects of the burst.
-  FlowResult FinishBurst(FlowSink& sink);
+  template <typename Sink>
+  FlowResult FinishBurst(Sink& sink);
 
   // Appends its image, with its queue pair (transport/iwarp/qp/image.h).
   void AppendImage(Time now, std::string& out) const;
@@ -99,7 +102,8 @@ class IwarpConnection final : public Flow {
 
   const net::Path* common_path() const override { return &path_; }
   FlowResult OnTimer(Time now, FlowSink& sink) override;
-  FlowResult Settle(FlowSink& sink) override;
+  FlowResult Settle(FlowSink& sink) override { return SettleWith({}, sink); }
+  FlowResult Settle(TracedSink& sink) override { return SettleWith({}, sink); }
   // What concerns the program concerns its queue pair.
   void OnEvent(QpEvent event) override {
     if (qp_ != nullptr) qp_->OnEvent(event);
@@ -118,12 +122,13 @@ class IwarpConnection final : public Flow {
                   const net::Path& path, uint32_t kept_fpdus);
 
   // For the endpoint: passes effects on, and makes room for receives.
+  template <typename Sink>
   struct BurstSink {
     void Place(const Placement& placement) { sink.Place(placement); }
     void Complete(const RecvCompletion& done);
 
     IwarpConnection& connection;
-    FlowSink& sink;
+    Sink& sink;
   };
 
   const iwarp::SetUp& set_up() const { return endpoint_->set_up(); }
@@ -131,9 +136,10 @@ class IwarpConnection final : public Flow {
   void Begin(const iwarp::EndpointPools& pools);
   void Attach(IwarpQp* qp);
   // In the middle of a burst.
-  void WriteReceives(FlowSink& sink);
-  FlowResult SettleWith(std::span<const RecvCompletion> receives,
-                        FlowSink& sink);
+  template <typename Sink>
+  void WriteReceives(Sink& sink);
+  template <typename Sink>
+  FlowResult SettleWith(std::span<const RecvCompletion> receives, Sink& sink);
   // The queue pair is in ERR.
   void CountTerminates();
 

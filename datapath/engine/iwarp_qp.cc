@@ -5,6 +5,7 @@
 
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/qp_facts.h"
+#include "datapath/engine/traced_sink.h"
 #include "transport/base/check.h"
 #include "transport/iwarp/rdmap/image.h"
 
@@ -43,12 +44,16 @@ FlowResult IwarpQp::Modify(QpState target, const QpConfig& config,
   return result;
 }
 
-FlowResult IwarpQp::Settle(FlowSink& sink) {
-  Writer writer{this, sink};
+template <typename Sink>
+FlowResult IwarpQp::SettleWith(Sink& sink) {
+  Writer<Sink> writer{this, sink};
   FlowResult result = core_.Settle({}, writer);
   result.has_work = false;
   return result;
 }
+
+template FlowResult IwarpQp::SettleWith(FlowSink&);
+template FlowResult IwarpQp::SettleWith(TracedSink&);
 
 RequesterCounters IwarpQp::counters() const {
   RequesterCounters all = past_;

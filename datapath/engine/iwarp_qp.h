@@ -25,6 +25,7 @@ class IwarpConnection;
 class IwarpQp final : public EngineQp {
  public:
   // A core's sink for completions. `qp` may be null: then there are none.
+  template <typename Sink>
   struct Writer {
     void Sent(const SendCompletion& done) { sink.WriteSent(*qp, done); }
     void Received(const RecvCompletion& done) {
@@ -33,7 +34,7 @@ class IwarpQp final : public EngineQp {
     void Flushed(const RecvCompletion& done) { Received(done); }
 
     IwarpQp* qp;
-    FlowSink& sink;
+    Sink& sink;
   };
 
   IwarpQp(const EngineQpConfig& config, mem::MrTable* mrs);
@@ -67,7 +68,8 @@ class IwarpQp final : public EngineQp {
 
   const net::Path* common_path() const override { return nullptr; }
   FlowResult OnTimer(Time, FlowSink& sink) override { return Settle(sink); }
-  FlowResult Settle(FlowSink& sink) override;
+  FlowResult Settle(FlowSink& sink) override { return SettleWith(sink); }
+  FlowResult Settle(TracedSink& sink) override { return SettleWith(sink); }
 
   // --- For its connection ----------------------------------------------------
 
@@ -81,6 +83,9 @@ class IwarpQp final : public EngineQp {
   void MakeRoomForReads(uint32_t reads);
 
  private:
+  template <typename Sink>
+  FlowResult SettleWith(Sink& sink);
+
   QpReceives receives_;
   std::unique_ptr<rdmap::SendRecord[]> records_;
   std::unique_ptr<rdmap::Answer[]> answers_;

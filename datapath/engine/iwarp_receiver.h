@@ -13,6 +13,7 @@
 #include "datapath/engine/iwarp_connection.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/shared_receive_queue.h"
+#include "datapath/engine/traced_sink.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/tcp.h"
 
@@ -21,7 +22,7 @@ namespace urnic {
 class IwarpReceiver {
  public:
   // Both outlive the receiver.
-  IwarpReceiver(FlowScheduler* flows, FlowSink* sink)
+  IwarpReceiver(FlowScheduler* flows, TracedSink* sink)
       : flows_(flows), sink_(sink) {}
   IwarpReceiver(const IwarpReceiver&) = delete;
   IwarpReceiver& operator=(const IwarpReceiver&) = delete;
@@ -35,18 +36,24 @@ class IwarpReceiver {
 
   // A frame that ParseFrame() has called kTcp. It lives until Finish().
   // `checksum_verified`: see wire::ParseTcp().
-  // REQUIRES: serves()
+  // `Sink`: that of the burst. REQUIRES: serves()
+  template <typename Sink>
   void OnFrame(const wire::FrameView& view, const ReceivedFrame& frame,
                bool checksum_verified, Time now) {
-    sink_->Count(Take(view, frame, checksum_verified, now));
+    if constexpr (Sink::kTraces) segment_ = {};  // it may not be one
+    const RxVerdict verdict = Take<Sink>(view, frame, checksum_verified, now);
+    sink_->FlowSink::Count(verdict);
+    if constexpr (Sink::kTraces)
+      sink_->OnSegment(QpOfSegment(), segment_, verdict);
   }
 
   // Executes the effects of the connection's segments so far. Call this before
   // another flow uses the sink, and at the end of the burst.
+  template <typename Sink>
   void Finish(Time now) {
     if (__builtin_expect(current_ == nullptr, 1)) return;
     IwarpConnection& connection = *std::exchange(current_, nullptr);
-    const FlowResult result = connection.FinishBurst(*sink_);
+    const FlowResult result = connection.FinishBurst<Sink>(*sink_);
     const IwarpQp* const qp = connection.qp();
     if (qp != nullptr && qp->srq != nullptr) qp->srq->ReportLimit();
     // An answer shows that the neighbour takes our packets.
@@ -57,6 +64,14 @@ class IwarpReceiver {
   }
 
  private:
+  // Of the last one; null: none.
+  const IwarpQp* QpOfSegment() const {
+    const bool is_current = current_ != nullptr &&
+                            current_->tuple().local_port == segment_.dst_port &&
+                            current_->tuple().remote_port == segment_.src_port;
+    return is_current ? current_->qp() : nullptr;
+  }
+  template <typename Sink>
   RxVerdict Take(const wire::FrameView& view, const ReceivedFrame& frame,
                  bool checksum_verified, Time now) {
     const net::Host& host = network_->host();
@@ -88,11 +103,11 @@ class IwarpReceiver {
       if (connection == nullptr) return verdict;
     }
     if (connection != current_) {
-      Finish(now);
+      Finish<Sink>(now);
       current_ = connection;
       sink_->Begin();
     }
-    verdict = connection->OnSegment(segment, frame, now, *sink_);
+    verdict = connection->OnSegment<Sink>(segment, frame, now, *sink_);
     if (__builtin_expect(verdict == RxVerdict::kTcp, 0)) {
       connections_->Reset(*connection, segment);
     }
@@ -100,7 +115,7 @@ class IwarpReceiver {
   }
 
   FlowScheduler* const flows_;
-  FlowSink* const sink_;
+  TracedSink* const sink_;
   const Network* network_ = nullptr;
   ConnectionTable* connections_ = nullptr;
   IwarpConnection* current_ = nullptr;  // its burst has begun

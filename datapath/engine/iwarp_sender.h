@@ -35,9 +35,11 @@ class IwarpSender {
   }
 
   // Sends up to `room` segments; returns how many were made. The caller settles
-  // the connection. REQUIRES: room <= tx->empty_frames(), and the port accepts
-  // as many.
-  uint32_t Send(IwarpConnection& connection, Time now, uint32_t room) {
+  // the connection. `sink`: that of the burst. REQUIRES: room <=
+  // tx->empty_frames(), and the port accepts as many.
+  template <typename Sink>
+  uint32_t Send(IwarpConnection& connection, Time now, uint32_t room,
+                Sink& sink) {
     net::Path& path = connection.mutable_path();
     if (__builtin_expect(!path.IsCurrent(), 0)) path.Restamp();
     if (path.loopback) room = std::min(room, tx_->loop_room());
@@ -47,7 +49,7 @@ class IwarpSender {
         !path.loopback && count != 0 && tx_->finishes_tcp_checksums();
     for (uint32_t i = 0; i < count; ++i) {
       const bool asks = finishes && slots_[i].bytes >= kWorthAsking;
-      SendOne(connection, path, slots_[i], asks);
+      SendOne(connection, path, slots_[i], asks, sink);
     }
     return count;
   }
@@ -71,8 +73,9 @@ class IwarpSender {
     AddressSpace* space;
   };
 
+  template <typename Sink>
   void SendOne(IwarpConnection& connection, const net::Path& path,
-               const tcp::TcpSlot& slot, bool asks_for_checksum) {
+               const tcp::TcpSlot& slot, bool asks_for_checksum, Sink& sink) {
     rte_mbuf* const frame = tx_->PeekEmpty(0);
     const uint32_t bytes = TcpFramer::Write(
         path, slot, rte_pktmbuf_mtod(frame, uint8_t*), asks_for_checksum,
@@ -97,6 +100,7 @@ class IwarpSender {
                                               path.headers.ip_offset()),
                         path.headers.framing() == wire::Framing::kIpv6);
     }
+    if constexpr (Sink::kTraces) sink.OnSent(connection.qp(), slot, *frame);
     (void)tx_->TakeEmpty();
     if (path.loopback) {
       tx_->PushToOurselves(frame);

@@ -14,6 +14,7 @@
 #include "datapath/engine/flow_sink.h"
 #include "datapath/engine/qp_facts.h"
 #include "datapath/engine/roce_qp.h"
+#include "datapath/engine/traced_sink.h"
 #include "transport/base/check.h"
 #include "transport/rc/image.h"
 #include "transport/rc/qp.h"
@@ -72,19 +73,11 @@ class QpOf final : public RoceQp {
 
   FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                      FlowSink& sink) override {
-    const Psn answered = AnsweredUpTo();
-    FlowResult result = OneBurst(packets, now, sink);
-    if constexpr (kIsRc) {
-      // What was held, and is due now.
-      while (const uint32_t due = core().TakeDue(sink.due())) {
-        const QpEvent event = result.event;
-        sink.BeginDue(*this, due);
-        result = OneBurst(sink.due().first(due), now, sink);
-        if (result.event == QpEvent::kNone) result.event = event;
-      }
-    }
-    result.answered = AnsweredUpTo() != answered;
-    return result;
+    return Process(packets, now, sink);
+  }
+  FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
+                     TracedSink& sink) override {
+    return Process(packets, now, sink);
   }
   [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now) override {
     if constexpr (kIsRc) {
@@ -102,7 +95,7 @@ class QpOf final : public RoceQp {
     }
   }
   FlowResult OnTimer(Time now, FlowSink& sink) override {
-    Writer writer{*this, sink, {}};
+    Writer<FlowSink> writer{*this, sink, {}};
     return core().OnTimer(now, writer);
   }
   uint32_t Transmit(Time now, std::span<TxSlot> slots) override {
@@ -111,10 +104,8 @@ class QpOf final : public RoceQp {
   void OnGatherFault(const TxSlot& slot) override {
     core().OnGatherFault(slot);
   }
-  FlowResult Settle(FlowSink& sink) override {
-    Writer writer{*this, sink, {}};
-    return core().Settle({}, writer);
-  }
+  FlowResult Settle(FlowSink& sink) override { return SettleWith(sink); }
+  FlowResult Settle(TracedSink& sink) override { return SettleWith(sink); }
 
   FlowResult Modify(QpState target, const QpConfig& config,
                     FlowSink& sink) override {
@@ -185,6 +176,7 @@ class QpOf final : public RoceQp {
 
  private:
   // A core's sink for completions.
+  template <typename Sink>
   struct Writer {
     void Sent(const SendCompletion& done) { sink.WriteSent(qp, done); }
     void Received(const RecvCompletion& done) {
@@ -199,18 +191,39 @@ class QpOf final : public RoceQp {
     }
 
     QpOf& qp;
-    FlowSink& sink;
+    Sink& sink;
     std::span<const RxPacket> packets;
   };
 
   Core& core() { return transport_.core; }
 
-  FlowResult OneBurst(std::span<const RxPacket> packets, Time now,
-                      FlowSink& sink) {
+  template <typename Sink>
+  FlowResult Process(std::span<const RxPacket> packets, Time now, Sink& sink) {
+    const Psn answered = AnsweredUpTo();
+    FlowResult result = OneBurst(packets, now, sink);
+    if constexpr (kIsRc) {
+      // What was held, and is due now.
+      while (const uint32_t due = core().TakeDue(sink.due())) {
+        const QpEvent event = result.event;
+        sink.BeginDue(*this, due);
+        result = OneBurst(sink.due().first(due), now, sink);
+        if (result.event == QpEvent::kNone) result.event = event;
+      }
+    }
+    result.answered = AnsweredUpTo() != answered;
+    return result;
+  }
+  template <typename Sink>
+  FlowResult OneBurst(std::span<const RxPacket> packets, Time now, Sink& sink) {
     core().OnBurst(packets, now, sink);
     sink.Execute(core());
-    Writer writer{*this, sink, packets};
+    Writer<Sink> writer{*this, sink, packets};
     return core().Settle(sink.receives(), writer);
+  }
+  template <typename Sink>
+  FlowResult SettleWith(Sink& sink) {
+    Writer<Sink> writer{*this, sink, {}};
+    return core().Settle({}, writer);
   }
 
   // The progress of acknowledgements; constant if nothing is answered.

@@ -90,6 +90,8 @@ Qp* QpTable::Enlist(std::unique_ptr<Qp> qp, NumberTable<Qp>& numbers) {
   places_.Add(*qp);
   parts_.pending->Reserve(qp->place + 1);
   ++(qp->is_roce_qp() ? parts_.counters->roce_qps : parts_.counters->iwarp_qps);
+  parts_.trace->Add(TracePoint::kQpCreated, SubjectOf(*qp),
+                    {static_cast<uint64_t>(qp->service())});
   return qp.release();
 }
 
@@ -100,6 +102,7 @@ void QpTable::Destroy(EngineQp* qp) {
 }
 
 void QpTable::Remove(EngineQp* qp) {
+  parts_.trace->Add(TracePoint::kQpDestroyed, SubjectOf(*qp));
   parts_.flows->Remove(*qp);
   if (IsRc(*qp)) parts_.flows->LeavePath(RoceQp::Of(*qp));
   if (qp->service() == QpService::kUd) {
@@ -122,6 +125,9 @@ void QpTable::Modify(EngineQp& qp, QpState target, const QpConfig& config) {
   parts_.history->Add(HistoryEvent::kState, qp.qpn(),
                       static_cast<uint32_t>(qp.state()),
                       static_cast<uint32_t>(target), !qp.is_roce_qp());
+  parts_.trace->Add(TracePoint::kQpModified, SubjectOf(qp),
+                    {static_cast<uint64_t>(target), config.dest_qpn,
+                     config.rq_psn.value(), config.sq_psn.value()});
   if (target == QpState::kReset || target == QpState::kErr) {
     SendOwed(qp);
     parts_.flows->Remove(qp);

@@ -24,6 +24,7 @@
 #include "datapath/engine/roce_qp.h"
 #include "ras/history/history.h"
 #include "ras/metrics/counters.h"
+#include "ras/trace/trace.h"
 #include "transport/base/time.h"
 
 namespace urnic {
@@ -45,6 +46,7 @@ class QpTable {
     rc::RecoveryPool* recovery;
     EngineCounters* counters;
     History* history;
+    Trace* trace;
     const Time* now;  // the current time of the engine
   };
   explicit QpTable(const Parts& parts) : parts_(parts) {}

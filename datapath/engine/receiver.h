@@ -19,6 +19,7 @@
 #include "datapath/engine/roce_qp.h"
 #include "datapath/engine/shared_receive_queue.h"
 #include "datapath/engine/steering.h"
+#include "datapath/engine/traced_sink.h"
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/engine/witness.h"
 #include "datapath/port/port.h"
@@ -31,8 +32,8 @@ namespace urnic {
 class Receiver {
  public:
   // All outlive the receiver, which takes the frames to ourselves from `tx`.
-  Receiver(Port* port, TransmitQueue* tx, FlowScheduler* flows, FlowSink* sink,
-           EngineCounters* counters, Witness witness)
+  Receiver(Port* port, TransmitQueue* tx, FlowScheduler* flows,
+           TracedSink* sink, EngineCounters* counters, Witness witness)
       : port_(port),
         tx_(tx),
         flows_(flows),
@@ -94,6 +95,19 @@ class Receiver {
 
   // Processes the first `count` frames of frames_.
   void ProcessFrames(uint32_t count, Time now) {
+    if (__builtin_expect(sink_->hot(), 0)) {
+      ProcessTraced(count, now);
+    } else {
+      Process<FlowSink>(count, now);
+    }
+  }
+  [[gnu::noinline]] void ProcessTraced(uint32_t count, Time now) {
+    sink_->OnFrames(TracePoint::kBurstReceived, count);
+    Process<TracedSink>(count, now);
+    sink_->OnFrames(TracePoint::kBurstProcessed, count);
+  }
+  template <typename Sink>
+  void Process(uint32_t count, Time now) {
     rte_mbuf** const frames = frames_;
     count_ = count;
     counters_->rx_packets += count;
@@ -107,24 +121,28 @@ class Receiver {
     SteeredPacket steered;  // construction takes time
     for (uint32_t i = 0; i < count; ++i) {
       const RxVerdict verdict = steering_.Steer(frames[i], now, steered);
+      if constexpr (Sink::kTraces) sink_->OnReceived(*frames[i]);
       if (__builtin_expect(verdict != RxVerdict::kAccept, 0)) {
         if (verdict == RxVerdict::kTcp && iwarp_.serves()) {
-          iwarp_.OnFrame(steering_.view(), FrameOf(frames[i]),
-                         TcpChecksumIsVouchedFor(*frames[i]), now);
+          iwarp_.OnFrame<Sink>(steering_.view(), FrameOf(frames[i]),
+                               TcpChecksumIsVouchedFor(*frames[i]), now);
           continue;
         }
         ++counters_->verdicts[static_cast<size_t>(verdict)];
-        if (verdict == RxVerdict::kMulticast) DeliverToGroup(steered, now);
+        if constexpr (Sink::kTraces) sink_->OnRefused(verdict, *frames[i]);
+        if (verdict == RxVerdict::kMulticast)
+          DeliverToGroup<Sink>(steered, now);
         continue;
       }
-      if (steered.qp != run_.qp) FinishRun(now);
+      if (steered.qp != run_.qp) FinishRun<Sink>(now);
       AddToRun(*steered.qp, steered.packet);
-      if (EndsRun(steered.packet)) FinishRun(now);
+      if (EndsRun(steered.packet)) FinishRun<Sink>(now);
     }
-    FinishRun(now);
+    FinishRun<Sink>(now);
   }
 
   // Delivers a datagram to each member of its group.
+  template <typename Sink>
   [[gnu::cold]] void DeliverToGroup(const SteeredPacket& steered, Time now) {
     const RxPacket& packet = steered.packet;
     for (RoceQp* qp : steered.members) {
@@ -136,10 +154,10 @@ class Receiver {
         ++counters_->verdicts[static_cast<size_t>(RxVerdict::kBadPkey)];
         continue;
       }
-      FinishRun(now);
+      FinishRun<Sink>(now);
       AddToRun(*qp, packet);
     }
-    FinishRun(now);
+    FinishRun<Sink>(now);
   }
 
   static ReceivedFrame FrameOf(rte_mbuf* mbuf) {
@@ -151,15 +169,18 @@ class Receiver {
     run_.packets[run_.count++] = packet;
   }
 
+  template <typename Sink>
   void FinishRun(Time now) {
-    iwarp_.Finish(now);
+    iwarp_.Finish<Sink>(now);
     if (run_.count == 0) return;
     RoceQp& qp = *run_.qp;
     const std::span<const RxPacket> packets(run_.packets, run_.count);
     sink_->Begin();
     witness_.OnBurst(qp, packets);
+    Sink& sink = *sink_;
+    if constexpr (Sink::kTraces) sink.OnBurst(qp, packets);
     const FlowResult result =
-        CallQp(qp, [&](auto& q) { return q.OnBurst(packets, now, *sink_); });
+        CallQp(qp, [&](auto& q) { return q.OnBurst(packets, now, sink); });
     witness_.OnBurstDone();
     if (qp.srq != nullptr) qp.srq->ReportLimit();
     if (__builtin_expect(qp.service() == QpService::kXrcTarget, 0)) {
@@ -181,7 +202,7 @@ class Receiver {
   Port* const port_;
   TransmitQueue* const tx_;
   FlowScheduler* const flows_;
-  FlowSink* const sink_;
+  TracedSink* const sink_;
   EngineCounters* const counters_;
   [[no_unique_address]] const Witness witness_;
   Steering steering_;

@@ -57,6 +57,8 @@ class RoceQp : public EngineQp {
   // Processes packets of one burst, in order, and executes their effects.
   virtual FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                              FlowSink& sink) = 0;
+  virtual FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
+                             TracedSink& sink) = 0;
   // A packet that OnBurst() will get is marked "congestion experienced".
   // Datagram queue pairs ignore it: they have no sender to notify.
   virtual void OnMarked(const RxPacket& packet, Time now) = 0;

@@ -49,8 +49,10 @@ class RoceSender {
     return {slots_, MayLoop(qp) ? std::min(wanted, tx_->loop_room()) : wanted};
   }
   // Sends frames of the first `count` slots; returns how many. If fewer were
-  // sent, the queue pair has been told why the next one failed.
-  uint32_t Send(RoceQp& qp, uint32_t count) {
+  // sent, the queue pair has been told why the next one failed. `sink`: that of
+  // the burst.
+  template <typename Sink>
+  uint32_t Send(RoceQp& qp, uint32_t count, Sink& sink) {
     if (count == 0) return 0;
     witness_.OnTransmit(qp, {slots_, count});
     qp.path.FollowNeighbor();
@@ -62,6 +64,7 @@ class RoceSender {
       rte_mbuf* frame = tx_->TakeEmpty();
       RocePath& path = *PathOf(qp, slots_[i]);
       RoceFramer::Seal(path, slots_[i], frame);
+      if constexpr (Sink::kTraces) sink.OnSent(qp, slots_[i], *frame);
       if (__builtin_expect(path.multicast || path.source_gone, 0) &&
           !GoesOut(path, frame)) {
         continue;

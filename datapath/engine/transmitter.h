@@ -15,6 +15,7 @@
 #include "datapath/engine/qp_of.h"
 #include "datapath/engine/roce_qp.h"
 #include "datapath/engine/roce_sender.h"
+#include "datapath/engine/traced_sink.h"
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/engine/witness.h"
 #include "datapath/memory/address_space.h"
@@ -25,7 +26,7 @@ namespace urnic {
 class Transmitter {
  public:
   // All outlive the transmitter.
-  Transmitter(TransmitQueue* tx, FlowScheduler* flows, FlowSink* sink,
+  Transmitter(TransmitQueue* tx, FlowScheduler* flows, TracedSink* sink,
               const CompletionWriter* completions, AddressSpace* memory,
               EngineCounters* counters, Witness witness)
       : tx_(tx),
@@ -44,8 +45,38 @@ class Transmitter {
   // Transmits up to one burst. `may_defer_acks`: an acknowledgement may wait
   // for the program's next post, poll or control call.
   void TransmitReady(Time now, bool may_defer_acks) {
+    if (__builtin_expect(sink_->hot(), 0)) {
+      TransmitTraced(now, may_defer_acks);
+    } else {
+      TransmitBurst<FlowSink>(now, may_defer_acks);
+    }
+  }
+
+  // Before a queue pair stops answering: sends the responses that it owes, as
+  // many as the port accepts. Otherwise a peer that waits for its last
+  // acknowledgement would retry until it fails.
+  void SendOwed(RoceQp& qp) {
+    if (!qp.OwesResponses() || !tx_->HasEmptyFrame()) return;
+    tx_->Flush();
+    // After the frames that the port has not accepted yet, as far as there is
+    // room.
+    const uint32_t room = std::min(tx_->room(), tx_->empty_frames());
+    FlowSink& sink = *sink_;
+    roce_.Send(qp, qp.TransmitResponses(roce_.Slots(qp, room)), sink);
+    flows_->Apply(qp, qp.Settle(sink));
+    tx_->Flush();
+  }
+
+ private:
+  [[gnu::noinline]] void TransmitTraced(Time now, bool may_defer_acks) {
+    sink_->OnFrames(TracePoint::kBurstBegins, tx_->burst());
+    TransmitBurst<TracedSink>(now, may_defer_acks);
+    sink_->OnFrames(TracePoint::kBurstSent, tx_->room());
+  }
+  template <typename Sink>
+  void TransmitBurst(Time now, bool may_defer_acks) {
     // Frames that the port has not accepted yet go first.
-    if (!tx_->Flush()) return TransmitToOurselves(now);
+    if (!tx_->Flush()) return TransmitToOurselves<Sink>(now);
     ReadyList<Flow>& ready = flows_->ready();
     ReadyList<Flow> passed_over;
     uint32_t room = tx_->burst();
@@ -59,7 +90,8 @@ class Transmitter {
         if ((acks_wait && OnlyAckWaits(flow)) || iwarp_.IsBlocked(flow)) {
           ready.PassOver(flow, passed_over);
         } else {
-          room -= TransmitTcp(flow, now, std::min(room, tx_->empty_frames()));
+          room -=
+              TransmitTcp<Sink>(flow, now, std::min(room, tx_->empty_frames()));
         }
         continue;
       }
@@ -69,7 +101,7 @@ class Transmitter {
         ready.PassOver(qp, passed_over);
         continue;
       }
-      room -= Transmit(qp, now, std::min(room, tx_->empty_frames()));
+      room -= Transmit<Sink>(qp, now, std::min(room, tx_->empty_frames()));
     }
     ready.Restore(passed_over);
     tx_->Flush();
@@ -77,28 +109,15 @@ class Transmitter {
     tx_->TopUp();
   }
 
-  // Before a queue pair stops answering: sends the responses that it owes, as
-  // many as the port accepts. Otherwise a peer that waits for its last
-  // acknowledgement would retry until it fails.
-  void SendOwed(RoceQp& qp) {
-    if (!qp.OwesResponses() || !tx_->HasEmptyFrame()) return;
-    tx_->Flush();
-    // After the frames that the port has not accepted yet, as far as there is
-    // room.
-    const uint32_t room = std::min(tx_->room(), tx_->empty_frames());
-    roce_.Send(qp, qp.TransmitResponses(roce_.Slots(qp, room)));
-    flows_->Apply(qp, qp.Settle(*sink_));
-    tx_->Flush();
-  }
-
- private:
   // Transmits up to `room` frames; returns how many.
+  template <typename Sink>
   uint32_t Transmit(RoceQp& qp, Time now, uint32_t room) {
     const std::span<TxSlot> slots = roce_.Slots(qp, room);
     const uint32_t count =
         CallQp(qp, [&](auto& q) { return q.Transmit(now, slots); });
-    const uint32_t built = roce_.Send(qp, count);
-    FlowResult result = CallQp(qp, [&](auto& q) { return q.Settle(*sink_); });
+    Sink& sink = *sink_;
+    const uint32_t built = roce_.Send(qp, count, sink);
+    FlowResult result = CallQp(qp, [&](auto& q) { return q.Settle(sink); });
     // A queue pair with work but nothing to send waits for a response, which
     // makes it ready again.
     if (count == 0) result.has_work = false;
@@ -112,16 +131,19 @@ class Transmitter {
            static_cast<IwarpConnection&>(flow).only_ack_waits();
   }
 
+  template <typename Sink>
   [[gnu::noinline]] uint32_t TransmitTcp(Flow& flow, Time now, uint32_t room) {
     if (flow.kind() != Flow::Kind::kConnection) return 0;
     auto& connection = static_cast<IwarpConnection&>(flow);
-    const uint32_t count = iwarp_.Send(connection, now, room);
-    flows_->Apply(connection, connection.Settle(*sink_));
+    Sink& sink = *sink_;
+    const uint32_t count = iwarp_.Send(connection, now, room, sink);
+    flows_->Apply(connection, connection.Settle(sink));
     return count;
   }
 
   // For when the port accepts nothing, because its peer has stopped fetching,
   // perhaps forever. Loopback flows must not stop then.
+  template <typename Sink>
   [[gnu::cold]] void TransmitToOurselves(Time now) {
     ReadyList<Flow>& ready = flows_->ready();
     // A limited number: each iteration comes here, and thousands may wait for
@@ -134,16 +156,16 @@ class Transmitter {
       if (!can_go) {
         ready.Push(flow);
       } else if (flow.is_roce_qp()) {
-        Transmit(RoceQp::Of(flow), now, tx_->empty_frames());
+        Transmit<Sink>(RoceQp::Of(flow), now, tx_->empty_frames());
       } else {
-        TransmitTcp(flow, now, tx_->empty_frames());
+        TransmitTcp<Sink>(flow, now, tx_->empty_frames());
       }
     }
   }
 
   TransmitQueue* const tx_;
   FlowScheduler* const flows_;
-  FlowSink* const sink_;
+  TracedSink* const sink_;
   const CompletionWriter* const completions_;
   RoceSender roce_;
   IwarpSender iwarp_;

@@ -12,7 +12,11 @@ const HistoryWords& WordsOf(HistoryEvent event) {
 }
 
 void History::Add(HistoryEvent event, uint32_t qpn, uint32_t a, uint32_t b,
-                  bool iwarp) {
+                  bool iwarp, TracePlace place) {
+  if (trace_ != nullptr) {
+    trace_->Add(TracePoint::kRare, {.qpn = qpn, .iwarp = iwarp},
+                {static_cast<uint64_t>(event), a, b}, place);
+  }
   entries_.Add({.at_ns = now_.ns(),
                 .qpn = qpn,
                 .a = a,

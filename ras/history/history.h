@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ras/history/newest.h"
+#include "ras/trace/trace.h"
 #include "transport/base/time.h"
 
 namespace urnic {
@@ -43,12 +44,15 @@ class History {
  public:
   static constexpr uint32_t kEntries = 16384;  // a power of two
 
-  // `now`: the engine's clock; outlives the history.
-  explicit History(const Time* now) : now_(*now) {}
+  // `now`: the engine's clock. `trace` is told of every event; null: there is
+  // none. Both outlive the history.
+  explicit History(const Time* now, Trace* trace = nullptr)
+      : now_(*now), trace_(trace) {}
 
   [[gnu::cold, gnu::noinline]] void Add(HistoryEvent event, uint32_t qpn,
                                         uint32_t a, uint32_t b,
-                                        bool iwarp = false);
+                                        bool iwarp = false,
+                                        TracePlace place = TracePlace::Here());
 
   // As Newest: entries are Happenings.
   uint64_t added() const { return entries_.added(); }
@@ -72,6 +76,7 @@ class History {
   static Happening Of(const Entry& entry);
 
   const Time& now_;
+  Trace* const trace_;
   Newest<Entry, kEntries> entries_;
 };
 

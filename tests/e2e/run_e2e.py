@@ -37,6 +37,7 @@ import test_rdmacm  # pylint: disable=unused-import
 import test_routes  # pylint: disable=unused-import
 import test_rsockets  # pylint: disable=unused-import
 import test_show  # pylint: disable=unused-import
+import test_trace  # pylint: disable=unused-import
 import test_ucx  # pylint: disable=unused-import
 import test_vanish  # pylint: disable=unused-import
 import test_vlan  # pylint: disable=unused-import

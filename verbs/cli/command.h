@@ -28,6 +28,7 @@ void AddRouteCommand(CLI::App& app, int* exit_status);
 void AddShowCommand(CLI::App& app, int* exit_status);
 void AddStateCommand(CLI::App& app, int* exit_status);
 void AddTopCommand(CLI::App& app, int* exit_status);
+void AddTraceCommand(CLI::App& app, int* exit_status);
 // `program`: the words after the options of `run`, see SplitProgram.
 void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
                    int* exit_status);

@@ -136,6 +136,7 @@ int main(int argc, char** argv) {
   urnic::AddShowCommand(app, &exit_status);
   urnic::AddTopCommand(app, &exit_status);
   urnic::AddExportCommand(app, &exit_status);
+  urnic::AddTraceCommand(app, &exit_status);
   urnic::AddExplainCommand(app, &exit_status);
   urnic::AddStateCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "verbs/control/open_nic.h"
 #include "verbs/control/ring_facts.h"
 #include "verbs/control/stat_facts.h"
+#include "verbs/control/trace_facts.h"
 #include "verbs/identity/device_identity.h"
 #include "verbs/identity/sysfs_counters.h"
 
@@ -210,6 +212,16 @@ std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
       DescribeStats(nic, out);
       return std::nullopt;
     }};
+  if (kind == "trace") {
+    const auto reader = std::make_shared<TraceReader>(nic);
+    return {
+        [reader](uint64_t n, auto& out) { return reader->Describe(n, out); }};
+  }
+  if (kind == "trace-level")
+    return {[&](uint64_t, auto& out) {
+      DescribeTraceLevels(nic, out);
+      return std::nullopt;
+    }};
   const auto what = ObjectKindOf(kind);
   if (!what && kind != "cm_id") return {};
   std::vector<Describer> describers;
@@ -248,6 +260,13 @@ void SendFacts(OpenNic& nic, std::string_view kind,
   if (!lines.empty()) reply(lines);
 }
 
+std::string SetTrace(OpenNic& nic, std::string_view text) {
+  std::string mistake;
+  return SetTraceLevels(text, nic.engine().trace().levels(), mistake)
+             ? "ok\n"
+             : Refuse(mistake);
+}
+
 std::string Answer(OpenNic& nic, std::string_view request) {
   const auto is = [&](std::string_view words) {
     return request.starts_with(words);
@@ -258,6 +277,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   if (request == "addr") return List(nic);
   if (request == "route") return ListRoutes(nic);
   if (request == "counters") return ListCounters(nic);
+  if (is("trace ")) return SetTrace(nic, rest("trace "));
   for (const bool add : {true, false}) {
     const std::string_view addr = add ? "addr add " : "addr del ";
     if (is(addr)) return Change(nic, add, std::string(rest(addr)));
@@ -266,7 +286,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   }
   return Refuse(
       "unknown request; the requests are addr and route (alone, with add, with "
-      "del), counters, show KIND and state");
+      "del), counters, show KIND, state and trace LEVELS");
 }
 
 }  // namespace

@@ -19,9 +19,10 @@
 //   route del ROUTE   removes one of its own, by prefix, router and metric
 //   counters          lists the counters of the port
 //   state             the state of all queue pairs and connections
-//   show KIND         what is known of all objects of a kind: dev, link, qp,
-//   cq,
-//                     mr, mw, pd, srq, ah, and event: what happened
+//   show KIND         what is known of all objects of a kind: those of `urnic
+//                     show`, trace (the events) and trace-level
+//   trace LEVELS      sets levels of the trace: "receive=8,verbs=4"
+//                     (ras/trace/trace.h)
 //
 // The answer is one packet or more, and ends when the server hangs up. Its
 // first line is "ok", followed by:

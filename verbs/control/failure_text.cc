@@ -9,9 +9,11 @@
 namespace urnic::control {
 namespace {
 
+constexpr int64_t kS = 1'000'000'000;
+
 // With the unit that leaves two digits at least.
 std::string DurationText(Duration d) {
-  constexpr int64_t kUs = 1000, kMs = 1000 * kUs, kS = 1000 * kMs;
+  constexpr int64_t kUs = 1000, kMs = 1000 * kUs;
   if (d.ns() >= 10 * kS) return absl::StrCat(d.ns() / kS, " s");
   if (d.ns() >= 10 * kMs) return absl::StrCat(d.ns() / kMs, " ms");
   return absl::StrCat(d.ns() / kUs, " us");
@@ -66,11 +68,17 @@ std::string PeerText(const Failure& f) {
   return absl::StrCat("qp ", f.remote_qpn, " of ", wire::IpText(f.remote));
 }
 
-std::string WallTimeText(Duration ago) {
+int64_t WallTimeNow() {
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  constexpr int64_t kS = 1'000'000'000;
-  const int64_t ns = now.tv_sec * kS + now.tv_nsec - ago.ns();
+  return now.tv_sec * kS + now.tv_nsec;
+}
+
+std::string WallTimeText(Duration ago) {
+  return WallTimeText(WallTimeNow() - ago.ns());
+}
+
+std::string WallTimeText(int64_t ns) {
   const time_t seconds = ns / kS;
   tm parts;
   gmtime_r(&seconds, &parts);

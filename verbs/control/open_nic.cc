@@ -23,6 +23,7 @@
 #include "verbs/control/port_reporter.h"
 #include "verbs/control/shared_places.h"
 #include "verbs/control/stats_file.h"
+#include "verbs/control/trace_facts.h"
 
 namespace urnic::control {
 
@@ -199,6 +200,7 @@ absl::Status OpenNic::Start() {
   }
   OnRoutesChanged();
   routes_.Follow([this] { OnRoutesChanged(); });
+  SetChosenTraceLevels(*this);
   OpenControlSocket();
   error_log_ = ErrorLog::Start(*this);
   nic_->AwaitPort();

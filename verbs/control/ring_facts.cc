@@ -19,13 +19,6 @@ namespace {
 // How many entries are described while the engine waits.
 constexpr size_t kStep = 32;
 
-std::string LinkName(const OpenNic& nic, bool iwarp) {
-  char device[URNIC_DEVICE_NAME_SIZE];
-  urnic_device_name(iwarp ? URNIC_DEVICE_IWARP : URNIC_DEVICE_ROCE,
-                    nic.identity().ordinal, device);
-  return absl::StrCat(device, "/", kPortNumber);
-}
-
 void DescribeEvent(const Happening& happening, const OpenNic& nic, Time now,
                    std::string& out) {
   const HistoryWords& words = WordsOf(happening.event);
@@ -72,6 +65,13 @@ std::optional<uint64_t> DescribeRing(OpenNic& nic, const Ring& ring,
 }
 
 }  // namespace
+
+std::string LinkName(const OpenNic& nic, bool iwarp) {
+  char device[URNIC_DEVICE_NAME_SIZE];
+  urnic_device_name(iwarp ? URNIC_DEVICE_IWARP : URNIC_DEVICE_ROCE,
+                    nic.identity().ordinal, device);
+  return absl::StrCat(device, "/", kPortNumber);
+}
 
 std::optional<uint64_t> DescribeEvents(OpenNic& nic, uint64_t number,
                                        std::string& out) {

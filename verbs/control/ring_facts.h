@@ -20,6 +20,9 @@ namespace urnic::control {
 
 class OpenNic;
 
+// The link of the port's device for this wire: "urnic0/1".
+std::string LinkName(const OpenNic& nic, bool iwarp);
+
 std::optional<uint64_t> DescribeEvents(OpenNic& nic, uint64_t number,
                                        std::string& out);
 std::optional<uint64_t> DescribeErrors(OpenNic& nic, uint64_t number,

@@ -1,34 +1,63 @@
 #pragma once
 
-// The wrapper that all operations of libibverbs' table share.
+// The wrapper that all operations of libibverbs' table share: a forked child is
+// refused, errno is set, and the trace is told.
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <string_view>
 
 #include "verbs/control/fork_guard.h"
+#include "verbs/provider/traced_verb.h"
 
 namespace urnic::provider {
+
+// The name of an operation, as "CreateQp", from the compiler's "... [with auto
+// kOperation = urnic::provider::CreateQp]".
+template <auto kOperation>
+constexpr auto NameOf() {
+  constexpr std::string_view whole = __PRETTY_FUNCTION__;
+  constexpr size_t begin = whole.find_last_of(" :") + 1;
+  constexpr std::string_view name =
+      whole.substr(begin, whole.find_last_not_of("])") + 1 - begin);
+  std::array<char, name.size() + 1> text = {};
+  name.copy(text.data(), name.size());
+  return text;
+}
+template <auto kOperation>
+inline constexpr auto kNameOf = NameOf<kOperation>();
 
 template <auto kOperation>
 struct VerbOf;
 
 // An operation that returns 0 or an errno. Providers that call the kernel also
 // set errno as a side effect, and some programs rely on it.
-template <typename... Args, int (*kOperation)(Args...)>
+template <typename First, typename... Args, int (*kOperation)(First, Args...)>
 struct VerbOf<kOperation> {
-  static int Call(Args... args) {
-    const int error = control::InForkedChild() ? EIO : kOperation(args...);
+  static int Call(First first, Args... args) {
+    if (control::InForkedChild()) return errno = EIO;
+    const TracedVerb traced(ContextOf(first), kNameOf<kOperation>.data());
+    const int error = kOperation(first, args...);
+    traced.Ends(error);
     if (error != 0) errno = error;
     return error;
   }
 };
 
 // An operation that returns an object, or nullptr with errno set.
-template <typename Object, typename... Args, Object* (*kOperation)(Args...)>
+template <typename Object, typename First, typename... Args,
+          Object* (*kOperation)(First, Args...)>
 struct VerbOf<kOperation> {
-  static Object* Call(Args... args) {
-    if (!control::InForkedChild()) return kOperation(args...);
-    errno = EIO;
-    return nullptr;
+  static Object* Call(First first, Args... args) {
+    if (control::InForkedChild()) {
+      errno = EIO;
+      return nullptr;
+    }
+    const TracedVerb traced(ContextOf(first), kNameOf<kOperation>.data());
+    Object* const object = kOperation(first, args...);
+    traced.Ends(object == nullptr ? errno : 0);
+    return object;
   }
 };
 

@@ -1,0 +1,132 @@
+#pragma once
+
+// The sink of a burst whose packets and completions are traced. The receiver
+// and the transmitter exist twice, once for each kind of sink, and choose one
+// for each burst: what is not traced costs nothing (ras/trace/trace.h).
+//
+// Token holder only.
+
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/flow_sink.h"
+#include "ras/metrics/rx_verdict.h"
+#include "ras/trace/trace.h"
+#include "transport/iwarp/tcp/connection.h"
+#include "transport/wire/tcp.h"
+#include "transport/work/types.h"
+
+namespace urnic {
+
+class TracedSink final : public FlowSink {
+ public:
+  static constexpr bool kTraces = true;
+
+  // As FlowSink; `trace` outlives the sink.
+  TracedSink(CompletionWriter* completions, AddressSpace* memory,
+             EngineCounters* counters, Failures* failures, const Time* now,
+             Witness witness, Trace* trace)
+      : FlowSink(completions, memory, counters, failures, now, witness),
+        trace_(*trace) {}
+
+  // Whether the next burst is to be traced.
+  bool hot() const { return trace_.levels().hot(); }
+
+  // --- What FlowSink does, with a word to the trace --------------------------
+
+  void Count(RxVerdict verdict) {
+    FlowSink::Count(verdict);
+    if (packets_.empty()) return;
+    const RxPacket& packet = packets_.front();
+    packets_ = packets_.subspan(1);
+    trace_.Add(TracePoint::kPacketReceived, {.qpn = qpn_},
+               {packet.bth->opcode, packet.psn().value(), packet.payload_bytes,
+                static_cast<uint64_t>(verdict)});
+  }
+  void BeginDue(const EngineQp& qp, uint32_t count) {
+    FlowSink::BeginDue(qp, count);
+    OnBurst(qp, due().first(count));
+  }
+  void WriteSent(const EngineQp& qp, const SendCompletion& done) {
+    FlowSink::WriteSent(qp, done);
+    trace_.Add(TracePoint::kSentCompleted, SubjectOf(qp),
+               {done.wr_id, done.status, done.opcode, done.byte_len});
+  }
+  void WriteReceived(const EngineQp& qp, CompletionQueue& cq,
+                     const RecvCompletion& done) {
+    FlowSink::WriteReceived(qp, cq, done);
+    trace_.Add(TracePoint::kReceiveCompleted, SubjectOf(qp),
+               {done.wr_id, done.status, done.opcode, done.byte_len});
+  }
+
+  // --- For the receiver and the transmitter ----------------------------------
+
+  // The queue pair is given these packets. A verdict on each follows, in order.
+  void OnBurst(const EngineQp& qp, std::span<const RxPacket> packets) {
+    qpn_ = qp.qpn();
+    packets_ = packets;
+  }
+  void OnSent(const EngineQp& qp, const TxSlot& slot, const rte_mbuf& frame) {
+    const auto& bth = *reinterpret_cast<const wire::Bth*>(slot.headers);
+    trace_.Add(TracePoint::kPacketSent, SubjectOf(qp),
+               {bth.opcode, bth.psn().value(), slot.payload_bytes});
+    OnData(TracePoint::kFrameSent, BytesOf(frame));
+  }
+  // `qp`: null if the connection has none.
+  void OnSent(const EngineQp* qp, const tcp::TcpSlot& slot,
+              const rte_mbuf& frame) {
+    trace_.Add(TracePoint::kSegmentSent, OfSegment(qp),
+               {slot.fields.seq.value(), slot.fields.ack.value(), slot.bytes});
+    OnData(TracePoint::kFrameSent, BytesOf(frame));
+  }
+  void OnFrames(TracePoint point, uint32_t frames) {
+    trace_.Add(point, {}, {frames});
+  }
+  void OnReceived(const rte_mbuf& frame) {
+    OnData(TracePoint::kFrameReceived, BytesOf(frame));
+  }
+  // It belongs to no queue pair.
+  void OnRefused(RxVerdict verdict, const rte_mbuf& frame) {
+    trace_.Add(TracePoint::kFrameRefused, {},
+               {static_cast<uint64_t>(verdict), frame.data_len});
+  }
+  // `qp`: null if it belongs to none.
+  void OnSegment(const EngineQp* qp, const wire::TcpSegment& segment,
+                 RxVerdict verdict) {
+    trace_.Add(TracePoint::kSegmentReceived, OfSegment(qp),
+               {segment.seq.value(), segment.ack.value(),
+                segment.payload.size(), static_cast<uint64_t>(verdict)});
+  }
+
+ private:
+  // Of a segment of TCP.
+  static TraceSubject OfSegment(const EngineQp* qp) {
+    return {.qpn = qp == nullptr ? 0 : qp->qpn(), .iwarp = true};
+  }
+  static std::span<const uint8_t> BytesOf(const rte_mbuf& frame) {
+    return {rte_pktmbuf_mtod(&frame, const uint8_t*), frame.data_len};
+  }
+
+  // The first bytes of a frame, in the order of the wire.
+  void OnData(TracePoint point, std::span<const uint8_t> frame) {
+    constexpr size_t kStep = 3 * sizeof(uint64_t);
+    constexpr size_t kMost = 4 * kStep;
+    for (size_t at = 0; at < std::min(frame.size(), kMost); at += kStep) {
+      uint64_t words[3] = {};
+      std::memcpy(words, &frame[at], std::min(kStep, frame.size() - at));
+      for (uint64_t& word : words) word = __builtin_bswap64(word);
+      trace_.Add(point, {}, {at, words[0], words[1], words[2]});
+    }
+  }
+
+  Trace& trace_;
+  uint32_t qpn_ = 0;
+  std::span<const RxPacket> packets_;  // those without a verdict yet
+};
+
+}  // namespace urnic

@@ -1,0 +1,71 @@
+#include "verbs/cli/fact_query.h"
+
+#include <cstdio>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/cli/rnic_command.h"
+#include "verbs/cli/rnic_facts.h"
+
+namespace urnic {
+namespace {
+
+// What belongs to a process and to none of its ports comes from each port.
+void DropRepeated(std::vector<Facts>& objects) {
+  std::set<std::string> seen;
+  std::erase_if(objects, [&](const Facts& object) {
+    const std::string* const link = object.Find("link");
+    return link != nullptr && *link == "-" &&
+           !seen.insert(FactLine(object, /*details=*/true)).second;
+  });
+}
+
+}  // namespace
+
+void AddFactQuery(CLI::App& command, FactQuery* query) {
+  command
+      .add_option("FILTER", query->filters,
+                  "Only objects with this value: lqpn 17")
+      ->configurable(false);
+  AddProcessOption(command, &query->process);
+  command.add_flag("-d,--details", query->details,
+                   "Everything that is known of each object");
+  command.add_flag("-j,--json", query->json, "Print JSON");
+  command.add_flag("-p,--pretty", query->pretty, "Print indented JSON");
+}
+
+absl::StatusOr<std::vector<RnicProcess>> ProgramsOf(
+    const FactQuery& query, const std::vector<FactFilter>& filters) {
+  auto found = FindRnics("", query.process);
+  if (!found.ok()) return found;
+  std::erase_if(*found, [&](const RnicProcess& rnic) {
+    return rnic.pid != 0 && !MayMatch("pid", absl::StrCat(rnic.pid), filters);
+  });
+  return found;
+}
+
+absl::StatusOr<Answers> Ask(const FactQuery& query, const std::string& kind,
+                            const char* command) {
+  const auto filters = ParseFilters(query.filters);
+  if (!filters.ok()) return filters.status();
+  const auto found = ProgramsOf(query, *filters);
+  if (!found.ok()) return found.status();
+  Answers answers;
+  auto& objects = answers.objects;
+  objects = ObjectsOfAll(*found, kind, command, &answers.complete);
+  DropRepeated(objects);
+  if (absl::Status s = CheckNames(objects, *filters); !s.ok()) return s;
+  std::erase_if(objects, [&](const Facts& o) { return !Matches(o, *filters); });
+  return answers;
+}
+
+void Print(const std::vector<Facts>& objects, const FactQuery& query) {
+  if (query.json || query.pretty) {
+    std::puts(FactsJson(objects, query.details, query.pretty).c_str());
+    return;
+  }
+  for (const Facts& object : objects)
+    std::puts(FactLine(object, query.details).c_str());
+}
+
+}  // namespace urnic

@@ -1,0 +1,154 @@
+#include "ras/trace/trace.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "verbs/cli/command.h"
+#include "verbs/cli/ctf.h"
+#include "verbs/cli/fact_query.h"
+#include "verbs/cli/rnic_process.h"
+
+namespace urnic {
+namespace {
+
+constexpr char kCommand[] = "trace";
+
+struct TraceArguments {
+  FactQuery query;
+  bool levels = false;
+  std::string set;
+  std::string ctf;
+};
+
+int Complain(const absl::Status& status) {
+  std::fprintf(stderr, "urnic %s: %s\n", kCommand,
+               std::string(status.message()).c_str());
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
+}
+
+int Set(const TraceArguments& arguments) {
+  // A mistake must not reach half of the programs.
+  TraceLevels unused;
+  std::string mistake;
+  if (!SetTraceLevels(arguments.set, unused, mistake))
+    return Complain(absl::InvalidArgumentError(mistake));
+  const auto filters = ParseFilters(arguments.query.filters);
+  if (!filters.ok()) return Complain(filters.status());
+  for (const FactFilter& filter : *filters) {
+    if (filter.name != "pid") {
+      return Complain(absl::InvalidArgumentError(absl::StrCat(
+          "--set knows the filter pid only, not \"", filter.name, "\"")));
+    }
+  }
+  const auto found = ProgramsOf(arguments.query, *filters);
+  if (!found.ok()) return Complain(found.status());
+  if (found->empty())
+    return Complain(
+        absl::NotFoundError("no program with this pid has an RNIC"));
+  int exit_status = kExitOk;
+  for (const RnicProcess& rnic : *found) {
+    const auto answer = AskRnic(rnic, absl::StrCat("trace ", arguments.set));
+    if (!answer.ok()) exit_status = Complain(answer.status());
+  }
+  return exit_status;
+}
+
+// Programs answer one after another.
+void SortByTime(std::vector<Facts>& events) {
+  const auto time = [](const Facts& event) {
+    const std::string* const ns = event.Find("at-ns");
+    return ns == nullptr ? 0ull : std::strtoull(ns->c_str(), nullptr, 10);
+  };
+  std::ranges::stable_sort(events, {}, time);
+}
+
+absl::Status WriteFile(const std::filesystem::path& path,
+                       const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(content.data(), static_cast<std::streamsize>(content.size()));
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(path.string(), ": ", std::strerror(errno)));
+}
+
+absl::Status WriteCtf(const std::vector<Facts>& events,
+                      const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directory(directory, error);
+  if (!error && !std::filesystem::is_empty(directory, error) && !error)
+    error = std::make_error_code(std::errc::directory_not_empty);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat(directory, ": ", error.message()));
+  }
+  CtfTrace trace;
+  for (const Facts& event : events) trace.Add(event);
+  const std::filesystem::path root(directory);
+  for (const auto& [pid, stream] : trace.streams()) {
+    if (absl::Status s = WriteFile(root / ("pid-" + pid), stream); !s.ok())
+      return s;
+  }
+  return WriteFile(root / "metadata", trace.Metadata());
+}
+
+int Run(const TraceArguments& arguments) {
+  if (!arguments.set.empty()) return Set(arguments);
+  auto answers = Ask(arguments.query,
+                     arguments.levels ? "trace-level" : "trace", kCommand);
+  if (!answers.ok()) return Complain(answers.status());
+  SortByTime(answers->objects);
+  if (arguments.ctf.empty()) {
+    Print(answers->objects, arguments.query);
+  } else if (absl::Status s = WriteCtf(answers->objects, arguments.ctf);
+             !s.ok()) {
+    return Complain(s);
+  }
+  return answers->complete ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+void AddTraceCommand(CLI::App& app, int* exit_status) {
+  CLI::App* command = app.add_subcommand(
+      kCommand,
+      "Print what RNICs in running programs did, or how much of it "
+      "they keep");
+  command->footer(
+      "LEVELS is COMPONENT=LEVEL, or all=LEVEL, with commas between several: "
+      "urnic trace --set receive=8,verbs=4 pid 4711. Levels: 0 nothing, 1 "
+      "errors, 2 rare events (the default), 4 calls, 5 what they do, 7 each "
+      "burst of packets, 8 each packet, 9 the first bytes of each frame. "
+      "FILTER is a name and its value, as they are printed: urnic trace lqpn "
+      "17 level 1-2.");
+  auto arguments = std::make_shared<TraceArguments>();
+  AddFactQuery(*command, &arguments->query);
+  auto* const levels = command->add_flag("--levels", arguments->levels,
+                                         "Print the level of each component");
+  auto* const set =
+      command
+          ->add_option("--set", arguments->set, "Set the levels of components")
+          ->type_name("LEVELS");
+  auto* const ctf =
+      command
+          ->add_option("--ctf", arguments->ctf,
+                       "Write the events for babeltrace2 into this directory")
+          ->type_name("DIR");
+  levels->excludes(set)->excludes(ctf);
+  set->excludes(ctf);
+  command->callback(
+      [arguments, exit_status] { *exit_status = Run(*arguments); });
+}
+
+}  // namespace urnic

@@ -1,0 +1,42 @@
+#pragma once
+
+// Tells the trace of a device when the program calls a verb, and when the verb
+// returns (ras/trace).
+
+#include "verbs/provider/context.h"
+
+namespace urnic::provider {
+
+// The device that a verb's first argument belongs to.
+inline ibv_context* ContextOf(ibv_context* context) { return context; }
+inline ibv_context* ContextOf(verbs_mr* mr) { return mr->mr.context; }
+template <typename Object>
+ibv_context* ContextOf(Object* object) {
+  return object->context;
+}
+
+// Any thread. It never waits long: if another thread has the engine's token for
+// a while, the trace lacks the call.
+class TracedVerb {
+ public:
+  // `name` lives as long as the program; `context` outlives this object.
+  TracedVerb(ibv_context* context, const char* name)
+      : context_(context), name_(name) {
+    if (__builtin_expect(Wanted(), 0)) Add(TracePoint::kVerbBegins, 0);
+  }
+  void Ends(int error) const {
+    if (__builtin_expect(Wanted(), 0)) Add(TracePoint::kVerbEnds, error);
+  }
+
+ private:
+  bool Wanted() const {
+    return Context::From(context_)->device().engine().trace().levels().Wants(
+        TracePoint::kVerbBegins);
+  }
+  [[gnu::cold, gnu::noinline]] void Add(TracePoint point, int error) const;
+
+  ibv_context* const context_;
+  const char* const name_;
+};
+
+}  // namespace urnic::provider
