@@ -260,6 +260,29 @@ void IdleIteration(benchmark::State& state) {
   Measure(state, 1, [&] { nodes.a->engine().Progress(); });
 }
 
+// The cost of an event of the trace: kept, or not wanted.
+void TraceEvents(benchmark::State& state, uint8_t level) {
+  Trace& trace = RingNodes().a->engine().trace();
+  trace.levels().Set(TraceComponent::kReceive, level);
+  Measure(state, kBurst, [&] {
+    for (uint64_t i = 0; i < kBurst; ++i)
+      trace.Add(TracePoint::kPacketReceived, {.qpn = 17}, {1, i, 8, 0});
+  });
+  trace.levels().Set(TraceComponent::kReceive, trace_level::kDefault);
+}
+
+// As Writes(), with each packet that arrives in the trace of its engine.
+void TracedWrites(benchmark::State& state, uint32_t bytes, uint32_t count) {
+  const auto set = [](uint8_t level) {
+    for (Node* node : {RingNodes().a, RingNodes().b}) {
+      node->engine().trace().levels().Set(TraceComponent::kReceive, level);
+    }
+  };
+  set(trace_level::kHotInternals);
+  Writes(state, bytes, count);
+  set(trace_level::kDefault);
+}
+
 }  // namespace
 
 void AddEngineLoops(std::vector<Loop>& loops) {
@@ -271,6 +294,14 @@ void AddEngineLoops(std::vector<Loop>& loops) {
            [=](benchmark::State& state) { Writes(state, bytes, count); }});
     }
   }
+  loops.push_back({"engine/traced_write/8/list_of_32",
+                   [](auto& state) { TracedWrites(state, 8, kBurst); }});
+  loops.push_back({"engine/trace/kept", [](auto& state) {
+                     TraceEvents(state, trace_level::kHotInternals);
+                   }});
+  loops.push_back({"engine/trace/off", [](auto& state) {
+                     TraceEvents(state, trace_level::kDefault);
+                   }});
   loops.push_back({"engine/half_trip", HalfTrip});
   loops.push_back({"engine/idle_iteration", IdleIteration});
 }

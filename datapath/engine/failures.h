@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "ras/errors/error_code.h"
-#include "ras/history/newest.h"
+#include "ras/newest/newest.h"
 #include "ras/metrics/rx_verdict.h"
 #include "ras/trace/trace.h"
 #include "transport/base/time.h"

@@ -101,11 +101,7 @@ class Receiver {
       Process<FlowSink>(count, now);
     }
   }
-  [[gnu::noinline]] void ProcessTraced(uint32_t count, Time now) {
-    sink_->OnFrames(TracePoint::kBurstReceived, count);
-    Process<TracedSink>(count, now);
-    sink_->OnFrames(TracePoint::kBurstProcessed, count);
-  }
+  void ProcessTraced(uint32_t count, Time now);  // traced_loops.cc
   template <typename Sink>
   void Process(uint32_t count, Time now) {
     rte_mbuf** const frames = frames_;

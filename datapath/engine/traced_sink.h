@@ -114,6 +114,7 @@ class TracedSink final : public FlowSink {
 
   // The first bytes of a frame, in the order of the wire.
   void OnData(TracePoint point, std::span<const uint8_t> frame) {
+    if (!trace_.levels().Wants(point)) return;
     constexpr size_t kStep = 3 * sizeof(uint64_t);
     constexpr size_t kMost = 4 * kStep;
     for (size_t at = 0; at < std::min(frame.size(), kMost); at += kStep) {

@@ -68,11 +68,7 @@ class Transmitter {
   }
 
  private:
-  [[gnu::noinline]] void TransmitTraced(Time now, bool may_defer_acks) {
-    sink_->OnFrames(TracePoint::kBurstBegins, tx_->burst());
-    TransmitBurst<TracedSink>(now, may_defer_acks);
-    sink_->OnFrames(TracePoint::kBurstSent, tx_->room());
-  }
+  void TransmitTraced(Time now, bool may_defer_acks);  // traced_loops.cc
   template <typename Sink>
   void TransmitBurst(Time now, bool may_defer_acks) {
     // Frames that the port has not accepted yet go first.

@@ -15,6 +15,9 @@ _urnic_options() {
     explain) echo "--json --help" ;;
     top) echo "--process --delay --number --batch --help" ;;
     export) echo "--process --qps --output --help" ;;
+    trace)
+      echo "--process --details --json --pretty --levels --set --ctf --help"
+      ;;
     state) echo "--process --qp --help" ;;
     demo) echo "--help" ;;
   esac
@@ -54,6 +57,10 @@ _urnic_values() {
     --iwarp) compgen -W "crc= markers= mpa= rtr= ecn= timeout=" -- "$2" ;;
     --mode) compgen -W "embedded" -- "$2" ;;
     --config) compgen -f -- "$2" ;;
+    --ctf) compgen -d -- "$2" ;;
+    --set)
+      compgen -W "all= verbs= qp= cm= receive= transmit= completion=" -- "$2"
+      ;;
     --fault)
       compgen -W "loss= burst= delay= jitter= reorder= duplicate= corrupt= \
         rate= buffer= red= stall= die= direction= seed=" -- "$2"
@@ -115,7 +122,7 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route show top export explain state demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show top export trace explain state demo doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
   elif [[ $command == run ]]; then

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "ras/history/newest.h"
+#include "ras/newest/newest.h"
 #include "ras/trace/trace.h"
 #include "transport/base/time.h"
 

@@ -28,7 +28,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ras/history/newest.h"
+#include "ras/newest/newest.h"
 #include "transport/base/time.h"
 
 namespace urnic {

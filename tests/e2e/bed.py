@@ -83,10 +83,10 @@ class Tools:
                                  "libplain_sockets.so")
         self.urnic = str(self.out / "bin" / "urnic")
         self.preload = str(self.out / "lib" / "liburnic-preload.so")
+        self.plugin = str(self.out / "lib" / "liburnic-rdmav34.so")
 
     def missing(self):
-        wanted = [self.urnic, self.preload,
-                  str(self.out / "lib" / "liburnic-rdmav34.so"),
+        wanted = [self.urnic, self.preload, self.plugin,
                   self.echo_peer, self.cm_many, self.cm_reconnect,
                   self.cm_survivor, self.late_loader, self.impair_bridge,
                   self.alloc_count, self.plain_sockets]

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 
 import bed
 import beds
@@ -90,6 +91,29 @@ def read_as_ctf(context, place, events, pid):
 for _bed in ("vhost", "iwarp-vhost"):
     suite.add(f"{_bed}/trace-of-a-transfer",
               functools.partial(trace_of_a_transfer, bed_name=_bed))
+
+
+@suite.test("vhost/trace-by-bpftrace")
+def trace_by_bpftrace(context):
+    """The USDT probe is listed, and passes the names of what the program does
+    at its levels."""
+    context.need("rping")
+    context.need("bpftrace")
+    probe = f"usdt:{context.tools.plugin}:urnic:trace"
+    with beds.make(context.tools, "vhost") as place:
+        client = test_show.begin_rping(context, place)[1]
+        pid = str(client.pid)
+        listed = place.run(1, ["bpftrace", "-l", probe], rnic=False)
+        context.check(listed.out.strip() == probe, listed)
+        urnic(context, place, "trace", "--set", "transmit=8", "pid", pid)
+        counted = place.run(1, [
+            "bpftrace", "-p", pid, "-e",
+            probe + " { @[str(arg0)] = count(); } interval:s:1 { exit(); }"],
+            rnic=False)
+        if counted.status != 0:
+            raise suite.Skip(f"bpftrace: {counted.err.strip()}")
+        found = dict(re.findall(r"@\[(\S+)\]: (\d+)", counted.out))
+        context.check(int(found.get("packet-sent", 0)) > 0, counted)
 
 
 @suite.test("vhost/trace-from-the-start")

@@ -6,7 +6,7 @@ load("//tests/sim:mutants.bzl", "mutant")
 _MUTANTS = [
     # Segments.
     ("takes_segments_of_others", "if (connection != current_) {", "if (current_ == nullptr) {"),
-    ("settles_no_burst", "const FlowResult result = connection.FinishBurst(*sink_);", "const FlowResult result = connection.Settle(*sink_);"),
+    ("settles_no_burst", "const FlowResult result = connection.FinishBurst<Sink>(*sink_);", "const FlowResult result = connection.Settle(*sink_);"),
     ("listens_at_every_port", "if (listener->port() != port) continue;", ""),
 
     # Connections.
