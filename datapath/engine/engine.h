@@ -31,6 +31,7 @@
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/memory/address_space.h"
 #include "datapath/port/port.h"
+#include "ras/capture/capture.h"
 #include "ras/metrics/counters.h"
 #include "ras/trace/trace.h"
 
@@ -144,6 +145,8 @@ class Engine {
   EngineCounters CountersOfAll();
   // What happens, as far as its levels say. Any thread may change those.
   Trace& trace() { return trace_; }
+  // The frames that it receives and sends, while someone asks for them.
+  Capture& capture() { return capture_; }
   // What happened rarely, to any of its queue pairs.
   const History& history() const { return history_; }
   // What failed, with whom and why.
@@ -211,8 +214,9 @@ class Engine {
   Time now_;             // of the thread that is inside
   CompletionWriter completions_;
   EngineCounters counters_;
-  TransmitQueue tx_;
   Trace trace_;
+  Capture capture_;
+  TransmitQueue tx_;
   History history_;
   Failures failures_;
   FrameCustody custody_;

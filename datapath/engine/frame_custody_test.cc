@@ -65,7 +65,8 @@ class FrameCustodyTest : public ::testing::Test {
   rte_mempool* const pool_;
   Sink port_;
   EngineCounters counters_;
-  TransmitQueue queue_{&port_, &counters_};
+  Capture capture_{[] { return Time(); }};
+  TransmitQueue queue_{&port_, &counters_, &capture_};
   FrameCustody custody_{pool_, &counters_};
 };
 

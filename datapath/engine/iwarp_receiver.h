@@ -44,7 +44,8 @@ class IwarpReceiver {
     const RxVerdict verdict = Take<Sink>(view, frame, checksum_verified, now);
     sink_->FlowSink::Count(verdict);
     if constexpr (Sink::kTraces)
-      sink_->OnSegment(QpOfSegment(), segment_, verdict);
+      sink_->OnSegment(QpOfSegment(), segment_,
+                       *static_cast<const rte_mbuf*>(frame.buffer), verdict);
   }
 
   // Executes the effects of the connection's segments so far. Call this before

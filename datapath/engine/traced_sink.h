@@ -1,8 +1,9 @@
 #pragma once
 
-// The sink of a burst whose packets and completions are traced. The receiver
-// and the transmitter exist twice, once for each kind of sink, and choose one
-// for each burst: what is not traced costs nothing (ras/trace/trace.h).
+// The sink of a burst whose packets and completions are traced (ras/trace), or
+// whose frames are captured (ras/capture). The receiver and the transmitter
+// exist twice, once for each kind of sink, and choose one for each burst: what
+// nobody looks at costs nothing.
 //
 // Token holder only.
 
@@ -15,6 +16,7 @@
 
 #include "datapath/engine/engine_qp.h"
 #include "datapath/engine/flow_sink.h"
+#include "ras/capture/capture.h"
 #include "ras/metrics/rx_verdict.h"
 #include "ras/trace/trace.h"
 #include "transport/iwarp/tcp/connection.h"
@@ -27,15 +29,16 @@ class TracedSink final : public FlowSink {
  public:
   static constexpr bool kTraces = true;
 
-  // As FlowSink; `trace` outlives the sink.
+  // As FlowSink; `trace` and `capture` outlive the sink.
   TracedSink(CompletionWriter* completions, AddressSpace* memory,
              EngineCounters* counters, Failures* failures, const Time* now,
-             Witness witness, Trace* trace)
+             Witness witness, Trace* trace, Capture* capture)
       : FlowSink(completions, memory, counters, failures, now, witness),
-        trace_(*trace) {}
+        trace_(*trace),
+        capture_(*capture) {}
 
-  // Whether the next burst is to be traced.
-  bool hot() const { return trace_.levels().hot(); }
+  // Whether somebody looks at the next burst.
+  bool hot() const { return trace_.levels().hot() || capture_.active(); }
 
   // --- What FlowSink does, with a word to the trace --------------------------
 
@@ -47,10 +50,13 @@ class TracedSink final : public FlowSink {
     trace_.Add(TracePoint::kPacketReceived, {.qpn = qpn_},
                {packet.bth->opcode, packet.psn().value(), packet.payload_bytes,
                 static_cast<uint64_t>(verdict)});
+    if (!held_before_)
+      CaptureReceived(qpn_, verdict, *static_cast<rte_mbuf*>(packet.buffer));
   }
   void BeginDue(const EngineQp& qp, uint32_t count) {
     FlowSink::BeginDue(qp, count);
     OnBurst(qp, due().first(count));
+    held_before_ = true;  // and captured
   }
   void WriteSent(const EngineQp& qp, const SendCompletion& done) {
     FlowSink::WriteSent(qp, done);
@@ -70,19 +76,20 @@ class TracedSink final : public FlowSink {
   void OnBurst(const EngineQp& qp, std::span<const RxPacket> packets) {
     qpn_ = qp.qpn();
     packets_ = packets;
+    held_before_ = false;
   }
   void OnSent(const EngineQp& qp, const TxSlot& slot, const rte_mbuf& frame) {
     const auto& bth = *reinterpret_cast<const wire::Bth*>(slot.headers);
     trace_.Add(TracePoint::kPacketSent, SubjectOf(qp),
                {bth.opcode, bth.psn().value(), slot.payload_bytes});
-    OnData(TracePoint::kFrameSent, BytesOf(frame));
+    OnFrameSent(qp.qpn(), frame);
   }
   // `qp`: null if the connection has none.
   void OnSent(const EngineQp* qp, const tcp::TcpSlot& slot,
               const rte_mbuf& frame) {
     trace_.Add(TracePoint::kSegmentSent, OfSegment(qp),
                {slot.fields.seq.value(), slot.fields.ack.value(), slot.bytes});
-    OnData(TracePoint::kFrameSent, BytesOf(frame));
+    OnFrameSent(qp == nullptr ? 0 : qp->qpn(), frame);
   }
   void OnFrames(TracePoint point, uint32_t frames) {
     trace_.Add(point, {}, {frames});
@@ -94,13 +101,15 @@ class TracedSink final : public FlowSink {
   void OnRefused(RxVerdict verdict, const rte_mbuf& frame) {
     trace_.Add(TracePoint::kFrameRefused, {},
                {static_cast<uint64_t>(verdict), frame.data_len});
+    CaptureReceived(0, verdict, frame);
   }
   // `qp`: null if it belongs to none.
   void OnSegment(const EngineQp* qp, const wire::TcpSegment& segment,
-                 RxVerdict verdict) {
+                 const rte_mbuf& frame, RxVerdict verdict) {
     trace_.Add(TracePoint::kSegmentReceived, OfSegment(qp),
                {segment.seq.value(), segment.ack.value(),
                 segment.payload.size(), static_cast<uint64_t>(verdict)});
+    CaptureReceived(qp == nullptr ? 0 : qp->qpn(), verdict, frame);
   }
 
  private:
@@ -110,6 +119,17 @@ class TracedSink final : public FlowSink {
   }
   static std::span<const uint8_t> BytesOf(const rte_mbuf& frame) {
     return {rte_pktmbuf_mtod(&frame, const uint8_t*), frame.data_len};
+  }
+
+  void CaptureReceived(uint32_t qpn, RxVerdict verdict, const rte_mbuf& frame) {
+    if (!capture_.active()) return;
+    capture_.Add(/*outbound=*/false, qpn,
+                 kRxVerdictNames[static_cast<size_t>(verdict)], BytesOf(frame));
+  }
+  void OnFrameSent(uint32_t qpn, const rte_mbuf& frame) {
+    OnData(TracePoint::kFrameSent, BytesOf(frame));
+    if (capture_.active())
+      capture_.Add(/*outbound=*/true, qpn, nullptr, BytesOf(frame));
   }
 
   // The first bytes of a frame, in the order of the wire.
@@ -126,8 +146,10 @@ class TracedSink final : public FlowSink {
   }
 
   Trace& trace_;
+  Capture& capture_;
   uint32_t qpn_ = 0;
   std::span<const RxPacket> packets_;  // those without a verdict yet
+  bool held_before_ = false;           // those of this burst
 };
 
 }  // namespace urnic

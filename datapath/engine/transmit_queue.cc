@@ -77,6 +77,10 @@ void TransmitQueue::Send(size_t bytes, bool loopback) {
   rte_mbuf* frame = TakeEmpty();
   frame->data_len = static_cast<uint16_t>(bytes);
   frame->pkt_len = frame->data_len;
+  if (capture_->active()) {
+    capture_->Add(/*outbound=*/true, /*qpn=*/0, /*verdict=*/nullptr,
+                  {rte_pktmbuf_mtod(frame, const uint8_t*), bytes});
+  }
   if (loopback) return PushToOurselves(frame);
   Push(frame);
   Flush();

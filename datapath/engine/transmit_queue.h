@@ -12,6 +12,7 @@
 
 #include "datapath/engine/burst_limit.h"
 #include "datapath/port/port.h"
+#include "ras/capture/capture.h"
 #include "ras/metrics/counters.h"
 #include "transport/net/frame_sink.h"
 
@@ -19,9 +20,10 @@ namespace urnic {
 
 class TransmitQueue final : public net::FrameSink {
  public:
-  // Both outlive the queue. Counts tx_packets and tx_no_mbuf.
-  TransmitQueue(Port* port, EngineCounters* counters)
-      : port_(port), counters_(counters) {}
+  // All outlive the queue. Counts tx_packets and tx_no_mbuf. `capture` gets the
+  // single messages; the others are its callers' to give.
+  TransmitQueue(Port* port, EngineCounters* counters, Capture* capture)
+      : port_(port), counters_(counters), capture_(capture) {}
   TransmitQueue(const TransmitQueue&) = delete;
   TransmitQueue& operator=(const TransmitQueue&) = delete;
 
@@ -97,6 +99,7 @@ class TransmitQueue final : public net::FrameSink {
 
   Port* const port_;
   EngineCounters* const counters_;
+  Capture* const capture_;
   uint32_t empty_count_ = 0;
   uint32_t waiting_first_ = 0;
   uint32_t waiting_count_ = 0;

@@ -48,7 +48,8 @@ class TransmitQueueTest : public ::testing::Test {
   rte_mempool* const pool_;
   Sink port_;
   EngineCounters counters_;
-  TransmitQueue queue_{&port_, &counters_};
+  Capture capture_{[] { return Time(); }};
+  TransmitQueue queue_{&port_, &counters_, &capture_};
 };
 
 TEST_F(TransmitQueueTest, AReceivedFrameIsReusedAsAnEmptyOne) {

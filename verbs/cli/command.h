@@ -20,6 +20,7 @@ inline constexpr int kExitNotFound = 127;
 // Each function adds its subcommand to `app`. The subcommand's callback stores
 // the exit status in `*exit_status`. All arguments must outlive the parse.
 void AddAddrCommand(CLI::App& app, int* exit_status);
+void AddCaptureCommand(CLI::App& app, int* exit_status);
 void AddDemoCommand(CLI::App& app, int* exit_status);
 void AddDoctorCommand(CLI::App& app, int* exit_status);
 void AddExplainCommand(CLI::App& app, int* exit_status);

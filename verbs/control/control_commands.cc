@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "verbs/control/capture_commands.h"
 #include "verbs/control/control_protocol.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/gid_table.h"
@@ -278,6 +279,8 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   if (request == "route") return ListRoutes(nic);
   if (request == "counters") return ListCounters(nic);
   if (is("trace ")) return SetTrace(nic, rest("trace "));
+  if (is("capture "))
+    return AnswerCapture(nic, std::string(rest("capture ")));
   for (const bool add : {true, false}) {
     const std::string_view addr = add ? "addr add " : "addr del ";
     if (is(addr)) return Change(nic, add, std::string(rest(addr)));
@@ -286,7 +289,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   }
   return Refuse(
       "unknown request; the requests are addr and route (alone, with add, with "
-      "del), counters, show KIND, state and trace LEVELS");
+      "del), counters, show KIND, state, trace LEVELS and capture");
 }
 
 }  // namespace

@@ -21,6 +21,14 @@
 //   state             the state of all queue pairs and connections
 //   show KIND         what is known of all objects of a kind: those of `urnic
 //                     show`, trace (the events) and trace-level
+//   capture start SNAP [lqpn QPN] [peer PREFIX]
+//                     copies frames from now on: the first SNAP bytes of each.
+//                     lqpn: of a queue pair; peer: to and from addresses. A
+//                     port has one capture at a time. One that nobody reads for
+//                     10 s ends
+//   capture read      the frames since the last time, or as many as one answer
+//                     holds
+//   capture stop      ends the capture
 //   trace LEVELS      sets levels of the trace: "receive=8,verbs=4"
 //                     (ras/trace/trace.h)
 //
@@ -39,6 +47,8 @@
 //   state             the images of the queue pairs, then those of connections
 //                     of iWARP without a queue pair, then those of rdma_cm's
 //                     connections of RoCE (transport/work/image.h)
+//   capture read      packet blocks of pcapng, of interface 0
+//   capture stop      a line: how many frames were lost
 //   show              a line of facts (ras/facts/facts.h) for each object
 //
 // Or the first line is "error", and the second says why.

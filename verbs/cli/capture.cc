@@ -1,0 +1,305 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "ras/capture/capture.h"
+#include "ras/capture/pcapng.h"
+#include "verbs/cli/command.h"
+#include "verbs/cli/rnic_command.h"
+#include "verbs/cli/rnic_process.h"
+#include "verbs/identity/ip_route.h"
+
+namespace urnic {
+namespace {
+
+constexpr char kCommand[] = "capture";
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// How often frames are fetched. A program keeps 16 MB of them.
+constexpr auto kPeriod = 20ms;
+// How often programs are looked for that have started since.
+constexpr auto kSearchPeriod = 500ms;
+
+struct CaptureArguments {
+  std::string process;
+  std::string output = "-";
+  std::string peer;
+  uint32_t lqpn = 0;
+  uint32_t snap_bytes = Capture::kSnapMax;
+  uint64_t count = 0;
+  double seconds = 0;
+};
+
+void Say(const std::string& text) {
+  std::fprintf(stderr, "urnic %s: %s\n", kCommand, text.c_str());
+}
+
+// A file that only its owner may read, or stdout.
+class Output {
+ public:
+  explicit Output(const std::string& path)
+      : fd_(path == "-" ? STDOUT_FILENO
+                        : open(path.c_str(),
+                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {
+    if (fd_ < 0) error_ = errno;
+  }
+  ~Output() {
+    if (fd_ > STDERR_FILENO) close(fd_);
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  // 0 or an errno.
+  int error() const { return error_; }
+  void Write(const std::string& text) {
+    for (size_t done = 0; done != text.size() && error_ == 0;) {
+      const ssize_t n = write(fd_, &text[done], text.size() - done);
+      if (n >= 0) {
+        done += static_cast<size_t>(n);
+      } else if (errno != EINTR) {
+        error_ = errno;
+      }
+    }
+  }
+
+ private:
+  const int fd_;
+  int error_ = 0;
+};
+
+// The programs that are captured, and the file of their frames.
+class Session {
+ public:
+  Session(const CaptureArguments& arguments, Output* output)
+      : arguments_(arguments), output_(*output) {
+    std::string head;
+    pcapng::AppendSection("urnic capture", head);
+    output_.Write(head);
+  }
+  // Ends the captures, and says what was lost.
+  ~Session() {
+    uint64_t lost = 0;
+    for (const auto& [name, port] : ports_) {
+      if (!port.captures) continue;
+      const auto answer = AskRnic(port.rnic, "capture stop");
+      if (answer.ok()) lost += std::strtoull(answer->c_str(), nullptr, 10);
+    }
+    Say(absl::StrCat(packets_, " frames, ", lost, " lost for lack of room"));
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  uint64_t packets() const { return packets_; }
+  bool any_refused() const { return any_refused_; }
+  // Whether some program is captured now.
+  bool any() const {
+    for (const auto& [name, port] : ports_) {
+      if (port.captures) return true;
+    }
+    return false;
+  }
+
+  // Begins with programs that have started since. Those that cannot be captured
+  // are named once.
+  absl::Status Search() {
+    const auto found = FindRnics("", arguments_.process);
+    if (!found.ok()) return found.status();
+    for (const RnicProcess& rnic : *found) {
+      const auto [at, is_new] = ports_.try_emplace(
+          absl::StrCat(rnic.directory, "/", rnic.device));
+      if (is_new) Begin(rnic, at->second);
+    }
+    return absl::OkStatus();
+  }
+
+  void Fetch() {
+    for (auto& [name, port] : ports_) {
+      if (port.captures) FetchFrom(port);
+    }
+  }
+
+ private:
+  struct Port {
+    RnicProcess rnic;
+    uint32_t interface = 0;
+    bool captures = false;
+  };
+
+  void Begin(const RnicProcess& rnic, Port& port) {
+    port.rnic = rnic;
+    std::string request = absl::StrCat("capture start ", arguments_.snap_bytes);
+    if (arguments_.lqpn != 0)
+      absl::StrAppend(&request, " lqpn ", arguments_.lqpn);
+    if (!arguments_.peer.empty())
+      absl::StrAppend(&request, " peer ", arguments_.peer);
+    const auto answer = AskRnic(rnic, request);
+    if (!answer.ok()) {
+      any_refused_ = true;
+      return Say(absl::StrCat(rnic.device, " of ", rnic.Describe(), ": ",
+                              answer.status().message()));
+    }
+    port.captures = true;
+    port.interface = interfaces_++;
+    std::string block;
+    pcapng::AppendInterface(rnic.device, rnic.Describe(), block);
+    output_.Write(block);
+  }
+
+  void FetchFrom(Port& port) {
+    auto frames = AskRnic(port.rnic, "capture read");
+    // The program has ended, or was stopped for long.
+    if (!frames.ok()) {
+      port.captures = false;
+      return;
+    }
+    const auto count = pcapng::SetInterface(port.interface, *frames);
+    if (!count.has_value()) {
+      port.captures = false;
+      any_refused_ = true;
+      return Say(absl::StrCat(port.rnic.device, " of ", port.rnic.Describe(),
+                              ": its answer is not understood"));
+    }
+    packets_ += *count;
+    output_.Write(*frames);
+  }
+
+  const CaptureArguments& arguments_;
+  Output& output_;
+  std::map<std::string, Port> ports_;
+  uint32_t interfaces_ = 0;
+  uint64_t packets_ = 0;
+  bool any_refused_ = false;
+};
+
+// Readable as soon as the user, or a pipe's reader, wants us to end.
+int EndingSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+// Empty: there is none.
+std::string MistakeIn(const CaptureArguments& arguments) {
+  if (arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
+    return "frames are not for a terminal: choose a file, --output FILE, or pipe "
+           "them to wireshark -k -i -";
+  }
+  char error[128];
+  urnic_ip_route route;
+  const std::string& peer = arguments.peer;
+  if (!peer.empty() &&
+      urnic_ip_route_parse(peer.c_str(), peer.size(), &route, error,
+                           sizeof(error)) != 0) {
+    return absl::StrCat("--peer: ", error);
+  }
+  return "";
+}
+
+int Run(const CaptureArguments& arguments) {
+  if (const std::string mistake = MistakeIn(arguments); !mistake.empty()) {
+    Say(mistake);
+    return kExitUsage;
+  }
+  Output output(arguments.output);
+  if (output.error() != 0) {
+    Say(absl::StrCat(arguments.output, ": ", std::strerror(output.error())));
+    return kExitFailed;
+  }
+  pollfd ending = {EndingSignals(), POLLIN, 0};
+  Session session(arguments, &output);
+  const auto begin = Clock::now();
+  auto search = begin;
+  bool any = false;
+  for (;;) {
+    if (Clock::now() >= search) {
+      // Programs may start later, but not one that the user has named.
+      const absl::Status status = session.Search();
+      if (!status.ok() && !absl::IsNotFound(status)) {
+        Say(std::string(status.message()));
+        return kExitFailed;
+      }
+      if (!status.ok() && !arguments.process.empty() && !any) {
+        Say(std::string(status.message()));
+        return kExitFailed;
+      }
+      any |= session.any();
+      search = Clock::now() + kSearchPeriod;
+    }
+    const bool last =
+        poll(&ending, 1, static_cast<int>(kPeriod.count())) != 0 ||
+        (arguments.seconds != 0 &&
+         Clock::now() - begin >= std::chrono::duration<double>(arguments.seconds));
+    session.Fetch();
+    if (output.error() == EPIPE) return kExitOk;  // the reader has seen enough
+    if (output.error() != 0) {
+      Say(absl::StrCat(arguments.output, ": ", std::strerror(output.error())));
+      return kExitFailed;
+    }
+    const bool gone = !arguments.process.empty() && !session.any();
+    const bool enough =
+        arguments.count != 0 && session.packets() >= arguments.count;
+    if (last || gone || enough)
+      return session.any_refused() ? kExitFailed : kExitOk;
+  }
+}
+
+}  // namespace
+
+void AddCaptureCommand(CLI::App& app, int* exit_status) {
+  CLI::App* command = app.add_subcommand(
+      kCommand, "Write the frames of RNICs in running programs for Wireshark");
+  command->footer(
+      "Writes pcapng until it is interrupted: urnic capture | tshark -r -. Each "
+      "frame that arrived has the verdict on it as its comment. Programs that "
+      "start meanwhile are captured, too. Shows programs of the same user; root "
+      "sees all.");
+  auto arguments = std::make_shared<CaptureArguments>();
+  AddProcessOption(*command, &arguments->process);
+  command
+      ->add_option("--output", arguments->output,
+                   "Write into this file; - is stdout, the default")
+      ->type_name("FILE");
+  command
+      ->add_option("--lqpn", arguments->lqpn, "Only frames of this queue pair")
+      ->type_name("QPN")
+      ->check(CLI::Range(1u, 0xffffffu));
+  command
+      ->add_option("--peer", arguments->peer,
+                   "Only frames to and from this address, or these")
+      ->type_name("IP[/LEN]");
+  command
+      ->add_option("--snap", arguments->snap_bytes,
+                   "Keep the first bytes of each frame")
+      ->type_name("BYTES")
+      ->check(CLI::Range(uint32_t{1}, Capture::kSnapMax));
+  command
+      ->add_option("--count", arguments->count, "End after so many frames")
+      ->type_name("N");
+  command
+      ->add_option("--seconds", arguments->seconds, "End after this time")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command->callback(
+      [arguments, exit_status] { *exit_status = Run(*arguments); });
+}
+
+}  // namespace urnic

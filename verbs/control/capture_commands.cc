@@ -1,0 +1,179 @@
+#include "verbs/control/capture_commands.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "ras/capture/capture.h"
+#include "ras/capture/pcapng.h"
+#include "transport/wire/frame.h"
+#include "verbs/control/control_protocol.h"
+#include "verbs/control/failure_text.h"
+#include "verbs/control/open_nic.h"
+#include "verbs/identity/ip_route.h"
+
+namespace urnic::control {
+namespace {
+
+// How long a capture waits for its reader. A program that is asked by others,
+// too, may let the reader wait.
+constexpr Duration kPatience = Duration::Seconds(
+    2 * URNIC_CONTROL_TIMEOUT_SECONDS);
+
+// What a reader gets at most in one answer: it comes again. In between, the
+// program answers others.
+constexpr size_t kAnswerBytes = size_t{4} << 20;
+
+// What is copied while the engine waits.
+constexpr size_t kStepBytes = size_t{64} << 10;
+
+std::string Refuse(std::string_view why) {
+  return absl::StrCat("error\n", std::string(why), "\n");
+}
+
+// Addresses as GIDs.
+struct Prefix {
+  wire::Gid address;
+  uint32_t bits = 0;
+
+  bool Has(const wire::Gid& gid) const {
+    for (uint32_t bit = 0; bit != bits; ++bit) {
+      const int differs = gid.bytes[bit / 8] ^ address.bytes[bit / 8];
+      if ((differs & (0x80 >> bit % 8)) != 0) return false;
+    }
+    return true;
+  }
+};
+
+std::optional<Prefix> ParsePrefix(const std::string& text) {
+  urnic_ip_route route;
+  char error[128];
+  if (urnic_ip_route_parse(text.c_str(), text.size(), &route, error,
+                           sizeof(error)) != 0) {
+    return std::nullopt;
+  }
+  Prefix prefix;
+  std::copy(std::begin(route.prefix), std::end(route.prefix),
+            prefix.address.bytes.begin());
+  prefix.bits = route.prefix_bits;
+  return prefix;
+}
+
+// Empty: `config` is set. "SNAP [lqpn QPN] [peer PREFIX]"
+std::string ParseConfig(const std::vector<std::string>& words,
+                        Capture::Config& config) {
+  std::optional<uint32_t> qpn;
+  std::optional<Prefix> peer;
+  if (words.empty() || words.size() % 2 == 0 ||
+      !absl::SimpleAtoi(words[0], &config.snap_bytes) ||
+      config.snap_bytes == 0 || config.snap_bytes > Capture::kSnapMax) {
+    return absl::StrCat("a capture needs a length from 1 to ",
+                        Capture::kSnapMax, ", and pairs of words");
+  }
+  for (size_t i = 1; i != words.size(); i += 2) {
+    const std::string& value = words[i + 1];
+    uint32_t number = 0;
+    if (words[i] == "lqpn" && absl::SimpleAtoi(value, &number)) {
+      qpn = number;
+    } else if (words[i] == "peer" && (peer = ParsePrefix(value))) {
+      continue;
+    } else {
+      return absl::StrCat("\"", words[i], " ", value,
+                          "\" is no choice of a capture; lqpn takes a number, "
+                          "peer an address or a prefix");
+    }
+  }
+  if (!qpn && !peer) return "";
+  config.wants = [qpn, peer](const CapturedFrame& frame) {
+    if (qpn && frame.qpn != *qpn) return false;
+    if (!peer) return true;
+    wire::FrameView view;
+    (void)wire::ParseFrame(frame.bytes.data(), frame.bytes.size(), view);
+    return peer->Has(view.src) || peer->Has(view.dst);
+  };
+  return "";
+}
+
+std::string Start(OpenNic& nic, const std::vector<std::string>& words) {
+  Capture::Config config;
+  if (const std::string why = ParseConfig(words, config); !why.empty())
+    return Refuse(why);
+  Engine::ControlScope scope(nic.engine());
+  Capture& capture = nic.engine().capture();
+  const Time now = nic.engine().Now();
+  if (capture.IsUnderWay(now))
+    return Refuse("it is captured by another urnic capture already");
+  capture.Start(std::move(config), now + kPatience);
+  return "ok\n";
+}
+
+std::string CommentOf(const CapturedFrame& frame) {
+  std::string comment = frame.verdict == nullptr ? "" : frame.verdict;
+  if (frame.qpn != 0)
+    absl::StrAppend(&comment, comment.empty() ? "" : ", ", "qp ", frame.qpn);
+  return comment;
+}
+
+enum class Left { kNothing, kMore, kNoCapture };
+
+// Appends some of the frames.
+Left TakeSome(OpenNic& nic, std::string& out) {
+  Engine::ControlScope scope(nic.engine());
+  Capture& capture = nic.engine().capture();
+  const Time now = nic.engine().Now();
+  if (!capture.IsUnderWay(now)) return Left::kNoCapture;
+  capture.Extend(now + kPatience);
+  const int64_t wall_ns = WallTimeNow();
+  const size_t enough = out.size() + kStepBytes;
+  Left left = Left::kNothing;
+  capture.Take([&](const CapturedFrame& frame) {
+    if (out.size() >= enough) {
+      left = Left::kMore;
+      return false;
+    }
+    pcapng::AppendPacket({.at_ns = wall_ns - (now - frame.at).ns(),
+                          .outbound = frame.outbound,
+                          .frame_bytes = frame.frame_bytes,
+                          .bytes = frame.bytes,
+                          .comment = CommentOf(frame)},
+                         out);
+    return true;
+  });
+  return left;
+}
+
+std::string Read(OpenNic& nic) {
+  std::string frames;
+  Left left = Left::kMore;
+  while (left == Left::kMore && frames.size() < kAnswerBytes)
+    left = TakeSome(nic, frames);
+  if (left == Left::kNoCapture)
+    return Refuse("no capture is under way; one that nobody reads ends");
+  return absl::StrCat("ok\n", frames);
+}
+
+std::string Stop(OpenNic& nic) {
+  Engine::ControlScope scope(nic.engine());
+  const uint64_t lost = nic.engine().capture().lost();
+  nic.engine().capture().Stop();
+  return absl::StrCat("ok\n", lost, "\n");
+}
+
+}  // namespace
+
+std::string AnswerCapture(OpenNic& nic, const std::string& request) {
+  std::vector<std::string> words = absl::StrSplit(request, ' ');
+  const std::string verb = words.front();
+  words.erase(words.begin());
+  if (verb == "start") return Start(nic, words);
+  if (verb == "read" && words.empty()) return Read(nic);
+  if (verb == "stop" && words.empty()) return Stop(nic);
+  return Refuse("a capture knows start, read and stop");
+}
+
+}  // namespace urnic::control
