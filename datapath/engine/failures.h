@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "ras/errors/error_code.h"
-#include "ras/newest/newest.h"
 #include "ras/metrics/rx_verdict.h"
+#include "ras/newest/newest.h"
 #include "ras/trace/trace.h"
 #include "transport/base/time.h"
 #include "transport/wire/address.h"

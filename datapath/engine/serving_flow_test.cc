@@ -23,6 +23,7 @@ class FakeConnection final : public Flow {
     ++settled;
     return {.state = QpState::kErr};
   }
+  FlowResult Settle(TracedSink&) override { return {}; }
   void OnEvent(QpEvent) override {}
   bool ShowFailed(bool) override { return true; }
   void OnFailed() override {}
@@ -38,6 +39,7 @@ class FakeQp final : public EngineQp {
   const net::Path* common_path() const override { return nullptr; }
   FlowResult OnTimer(Time, FlowSink&) override { return {}; }
   FlowResult Settle(FlowSink&) override { return {}; }
+  FlowResult Settle(TracedSink&) override { return {}; }
   FlowResult Modify(QpState, const QpConfig&, FlowSink&) override { return {}; }
   void Reconfigure(const QpConfig&) override {}
   const QpConfig& config() const override { return config_; }

@@ -18,6 +18,9 @@ _urnic_options() {
     trace)
       echo "--process --details --json --pretty --levels --set --ctf --help"
       ;;
+    capture)
+      echo "--process --output --lqpn --peer --snap --count --seconds --help"
+      ;;
     state) echo "--process --qp --help" ;;
     demo) echo "--help" ;;
   esac
@@ -56,7 +59,7 @@ _urnic_values() {
     --transport) compgen -W "roce iwarp both" -- "$2" ;;
     --iwarp) compgen -W "crc= markers= mpa= rtr= ecn= timeout=" -- "$2" ;;
     --mode) compgen -W "embedded" -- "$2" ;;
-    --config) compgen -f -- "$2" ;;
+    --config | --output) compgen -f -- "$2" ;;
     --ctf) compgen -d -- "$2" ;;
     --set)
       compgen -W "all= verbs= qp= cm= receive= transmit= completion=" -- "$2"
@@ -122,7 +125,7 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route show top export trace explain state demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show top export trace capture explain state demo doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
   elif [[ $command == run ]]; then

@@ -2,8 +2,8 @@
 
 // Frames of an engine, copied while someone asks for them: `urnic capture`.
 //
-// A capture belongs to a reader, who takes frames again and again. If none comes
-// before a deadline, the capture ends by itself. It has a fixed number of
+// A capture belongs to a reader, who takes frames again and again. If none
+// comes before a deadline, the capture ends by itself. It has a fixed number of
 // places; frames that find none are counted.
 //
 // Thread: the holder of the engine's token; active() also others.
@@ -22,9 +22,9 @@ namespace urnic {
 struct CapturedFrame {
   Time at;
   bool outbound = false;
-  uint32_t qpn = 0;              // 0: of no queue pair
+  uint32_t qpn = 0;               // 0: of no queue pair
   const char* verdict = nullptr;  // lives as long as the program; null: sent
-  uint32_t frame_bytes = 0;      // of the whole frame
+  uint32_t frame_bytes = 0;       // of the whole frame
   std::span<const uint8_t> bytes;
 };
 

@@ -5,13 +5,13 @@
 namespace urnic::pcapng {
 namespace {
 
-//= draft-ietf-opsawg-pcapng 4: block types
+// Block types (pcapng draft, 4)
 constexpr uint32_t kSection = 0x0a0d0d0a;
 constexpr uint32_t kInterface = 1;
 constexpr uint32_t kEnhancedPacket = 6;
-// 4.1
+// (4.1)
 constexpr uint32_t kByteOrderMagic = 0x1a2b3c4d;
-// 3.5, 4.1, 4.2 and 4.3: codes of options
+// Codes of options (3.5, 4.1, 4.2 and 4.3)
 constexpr uint16_t kEnd = 0;
 constexpr uint16_t kComment = 1;
 constexpr uint16_t kUserApplication = 4;
@@ -109,8 +109,7 @@ std::optional<size_t> SetInterface(uint32_t interface, std::string& packets) {
         head[1] % 4 != 0 || head[1] > packets.size() - at) {
       return std::nullopt;
     }
-    std::memcpy(&packets[at + kPacketInterface], &interface,
-                sizeof(interface));
+    std::memcpy(&packets[at + kPacketInterface], &interface, sizeof(interface));
     at += head[1];
   }
   return count;

@@ -2,7 +2,8 @@
 
 // Blocks of a pcapng file, which Wireshark reads. libpcap does not write this
 // format, and DPDK's writer has no comments. Pure.
-//= draft-ietf-opsawg-pcapng 4: blocks, in the byte order of this host
+// The blocks are those of section 4 of draft-ietf-opsawg-pcapng, in the byte
+// order of this host.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +31,8 @@ struct Packet {
 };
 // A packet of interface 0.
 void AppendPacket(const Packet& packet, std::string& out);
-// Sets the interface of all packets in `packets`, which AppendPacket() has made.
-// Returns how many there are; none: something else is in there.
+// Sets the interface of all packets in `packets`, which AppendPacket() has
+// made. Returns how many there are; none: something else is in there.
 std::optional<size_t> SetInterface(uint32_t interface, std::string& packets);
 
 }  // namespace urnic::pcapng

@@ -1,3 +1,5 @@
+#include "ras/capture/capture.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,7 +19,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "ras/capture/capture.h"
 #include "ras/capture/pcapng.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/rnic_command.h"
@@ -54,9 +55,10 @@ void Say(const std::string& text) {
 class Output {
  public:
   explicit Output(const std::string& path)
-      : fd_(path == "-" ? STDOUT_FILENO
-                        : open(path.c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {
+      : fd_(path == "-"
+                ? STDOUT_FILENO
+                : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                       0600)) {
     if (fd_ < 0) error_ = errno;
   }
   ~Output() {
@@ -121,8 +123,8 @@ class Session {
     const auto found = FindRnics("", arguments_.process);
     if (!found.ok()) return found.status();
     for (const RnicProcess& rnic : *found) {
-      const auto [at, is_new] = ports_.try_emplace(
-          absl::StrCat(rnic.directory, "/", rnic.device));
+      const auto [at, is_new] =
+          ports_.try_emplace(absl::StrCat(rnic.directory, "/", rnic.device));
       if (is_new) Begin(rnic, at->second);
     }
     return absl::OkStatus();
@@ -191,7 +193,8 @@ class Session {
 int EndingSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return signalfd(-1, &signals, SFD_CLOEXEC);
@@ -200,15 +203,15 @@ int EndingSignals() {
 // Empty: there is none.
 std::string MistakeIn(const CaptureArguments& arguments) {
   if (arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
-    return "frames are not for a terminal: choose a file, --output FILE, or pipe "
+    return "frames are not for a terminal: choose a file, --output FILE, or "
+           "pipe "
            "them to wireshark -k -i -";
   }
   char error[128];
   urnic_ip_route route;
   const std::string& peer = arguments.peer;
-  if (!peer.empty() &&
-      urnic_ip_route_parse(peer.c_str(), peer.size(), &route, error,
-                           sizeof(error)) != 0) {
+  if (!peer.empty() && urnic_ip_route_parse(peer.c_str(), peer.size(), &route,
+                                            error, sizeof(error)) != 0) {
     return absl::StrCat("--peer: ", error);
   }
   return "";
@@ -247,7 +250,8 @@ int Run(const CaptureArguments& arguments) {
     const bool last =
         poll(&ending, 1, static_cast<int>(kPeriod.count())) != 0 ||
         (arguments.seconds != 0 &&
-         Clock::now() - begin >= std::chrono::duration<double>(arguments.seconds));
+         Clock::now() - begin >=
+             std::chrono::duration<double>(arguments.seconds));
     session.Fetch();
     if (output.error() == EPIPE) return kExitOk;  // the reader has seen enough
     if (output.error() != 0) {
@@ -268,9 +272,11 @@ void AddCaptureCommand(CLI::App& app, int* exit_status) {
   CLI::App* command = app.add_subcommand(
       kCommand, "Write the frames of RNICs in running programs for Wireshark");
   command->footer(
-      "Writes pcapng until it is interrupted: urnic capture | tshark -r -. Each "
+      "Writes pcapng until it is interrupted: urnic capture | tshark -r -. "
+      "Each "
       "frame that arrived has the verdict on it as its comment. Programs that "
-      "start meanwhile are captured, too. Shows programs of the same user; root "
+      "start meanwhile are captured, too. Shows programs of the same user; "
+      "root "
       "sees all.");
   auto arguments = std::make_shared<CaptureArguments>();
   AddProcessOption(*command, &arguments->process);
@@ -291,11 +297,9 @@ void AddCaptureCommand(CLI::App& app, int* exit_status) {
                    "Keep the first bytes of each frame")
       ->type_name("BYTES")
       ->check(CLI::Range(uint32_t{1}, Capture::kSnapMax));
-  command
-      ->add_option("--count", arguments->count, "End after so many frames")
+  command->add_option("--count", arguments->count, "End after so many frames")
       ->type_name("N");
-  command
-      ->add_option("--seconds", arguments->seconds, "End after this time")
+  command->add_option("--seconds", arguments->seconds, "End after this time")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   command->callback(

@@ -22,8 +22,8 @@ namespace {
 
 // How long a capture waits for its reader. A program that is asked by others,
 // too, may let the reader wait.
-constexpr Duration kPatience = Duration::Seconds(
-    2 * URNIC_CONTROL_TIMEOUT_SECONDS);
+constexpr Duration kPatience =
+    Duration::Seconds(2 * URNIC_CONTROL_TIMEOUT_SECONDS);
 
 // What a reader gets at most in one answer: it comes again. In between, the
 // program answers others.
@@ -84,7 +84,7 @@ std::string ParseConfig(const std::vector<std::string>& words,
       continue;
     } else {
       return absl::StrCat("\"", words[i], " ", value,
-                          "\" is no choice of a capture; lqpn takes a number, "
+                          "\" is unknown to a capture; lqpn takes a number, "
                           "peer an address or a prefix");
     }
   }

@@ -279,8 +279,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   if (request == "route") return ListRoutes(nic);
   if (request == "counters") return ListCounters(nic);
   if (is("trace ")) return SetTrace(nic, rest("trace "));
-  if (is("capture "))
-    return AnswerCapture(nic, std::string(rest("capture ")));
+  if (is("capture ")) return AnswerCapture(nic, std::string(rest("capture ")));
   for (const bool add : {true, false}) {
     const std::string_view addr = add ? "addr add " : "addr del ";
     if (is(addr)) return Change(nic, add, std::string(rest(addr)));
