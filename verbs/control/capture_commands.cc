@@ -1,6 +1,5 @@
 #include "verbs/control/capture_commands.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,11 +10,14 @@
 #include "absl/strings/str_split.h"
 #include "ras/capture/capture.h"
 #include "ras/capture/pcapng.h"
+#include "transport/net/addresses.h"
+#include "transport/net/route_table.h"
 #include "transport/wire/frame.h"
+#include "verbs/control/answer.h"
 #include "verbs/control/control_protocol.h"
+#include "verbs/control/device_routes.h"
 #include "verbs/control/failure_text.h"
 #include "verbs/control/open_nic.h"
-#include "verbs/identity/ip_route.h"
 
 namespace urnic::control {
 namespace {
@@ -32,43 +34,11 @@ constexpr size_t kAnswerBytes = size_t{4} << 20;
 // What is copied while the engine waits.
 constexpr size_t kStepBytes = size_t{64} << 10;
 
-std::string Refuse(std::string_view why) {
-  return absl::StrCat("error\n", std::string(why), "\n");
-}
-
-// Addresses as GIDs.
-struct Prefix {
-  wire::Gid address;
-  uint32_t bits = 0;
-
-  bool Has(const wire::Gid& gid) const {
-    for (uint32_t bit = 0; bit != bits; ++bit) {
-      const int differs = gid.bytes[bit / 8] ^ address.bytes[bit / 8];
-      if ((differs & (0x80 >> bit % 8)) != 0) return false;
-    }
-    return true;
-  }
-};
-
-std::optional<Prefix> ParsePrefix(const std::string& text) {
-  urnic_ip_route route;
-  char error[128];
-  if (urnic_ip_route_parse(text.c_str(), text.size(), &route, error,
-                           sizeof(error)) != 0) {
-    return std::nullopt;
-  }
-  Prefix prefix;
-  std::copy(std::begin(route.prefix), std::end(route.prefix),
-            prefix.address.bytes.begin());
-  prefix.bits = route.prefix_bits;
-  return prefix;
-}
-
 // Empty: `config` is set. "SNAP [lqpn QPN] [peer PREFIX]"
 std::string ParseConfig(const std::vector<std::string>& words,
                         Capture::Config& config) {
   std::optional<uint32_t> qpn;
-  std::optional<Prefix> peer;
+  std::optional<net::Route> peer;
   if (words.empty() || words.size() % 2 == 0 ||
       !absl::SimpleAtoi(words[0], &config.snap_bytes) ||
       config.snap_bytes == 0 || config.snap_bytes > Capture::kSnapMax) {
@@ -80,8 +50,9 @@ std::string ParseConfig(const std::vector<std::string>& words,
     uint32_t number = 0;
     if (words[i] == "lqpn" && absl::SimpleAtoi(value, &number)) {
       qpn = number;
-    } else if (words[i] == "peer" && (peer = ParsePrefix(value))) {
-      continue;
+    } else if (const auto prefix = ParseRoute(value);
+               words[i] == "peer" && prefix.ok()) {
+      peer = *prefix;
     } else {
       return absl::StrCat("\"", words[i], " ", value,
                           "\" is unknown to a capture; lqpn takes a number, "
@@ -94,7 +65,8 @@ std::string ParseConfig(const std::vector<std::string>& words,
     if (!peer) return true;
     wire::FrameView view;
     (void)wire::ParseFrame(frame.bytes.data(), frame.bytes.size(), view);
-    return peer->Has(view.src) || peer->Has(view.dst);
+    return net::SamePrefix(view.src, peer->prefix, peer->prefix_bits) ||
+           net::SamePrefix(view.dst, peer->prefix, peer->prefix_bits);
   };
   return "";
 }
@@ -102,12 +74,12 @@ std::string ParseConfig(const std::vector<std::string>& words,
 std::string Start(OpenNic& nic, const std::vector<std::string>& words) {
   Capture::Config config;
   if (const std::string why = ParseConfig(words, config); !why.empty())
-    return Refuse(why);
+    return RefusedAnswer(why);
   Engine::ControlScope scope(nic.engine());
   Capture& capture = nic.engine().capture();
   const Time now = nic.engine().Now();
   if (capture.IsUnderWay(now))
-    return Refuse("it is captured by another urnic capture already");
+    return RefusedAnswer("it is captured by another urnic capture already");
   capture.Start(std::move(config), now + kPatience);
   return "ok\n";
 }
@@ -153,7 +125,7 @@ std::string Read(OpenNic& nic) {
   while (left == Left::kMore && frames.size() < kAnswerBytes)
     left = TakeSome(nic, frames);
   if (left == Left::kNoCapture)
-    return Refuse("no capture is under way; one that nobody reads ends");
+    return RefusedAnswer("no capture is under way; one that nobody reads ends");
   return absl::StrCat("ok\n", frames);
 }
 
@@ -173,7 +145,7 @@ std::string AnswerCapture(OpenNic& nic, const std::string& request) {
   if (verb == "start") return Start(nic, words);
   if (verb == "read" && words.empty()) return Read(nic);
   if (verb == "stop" && words.empty()) return Stop(nic);
-  return Refuse("a capture knows start, read and stop");
+  return RefusedAnswer("a capture knows start, read and stop");
 }
 
 }  // namespace urnic::control

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "verbs/control/answer.h"
 #include "verbs/control/capture_commands.h"
 #include "verbs/control/control_protocol.h"
 #include "verbs/control/debug_log.h"
@@ -30,10 +31,6 @@ namespace urnic::control {
 namespace {
 
 std::atomic<const ConnectionHooks*> g_connection_hooks = nullptr;
-
-std::string Refuse(const std::string& why) {
-  return absl::StrCat("error\n", why, "\n");
-}
 
 std::string Line(const OpenNic& nic, const GidPair& pair) {
   const bool has_index = (nic.identity().kinds & 1u << URNIC_DEVICE_ROCE) != 0;
@@ -53,14 +50,14 @@ std::string Change(OpenNic& nic, bool add, const std::string& text) {
   char error[128];
   if (urnic_ip_address_parse(text.c_str(), &address, error, sizeof(error)) !=
       0) {
-    return Refuse(error);
+    return RefusedAnswer(error);
   }
   wire::Gid gid;
   urnic_ip_address_gid(&address, gid.bytes.data());
   auto before = nic.gids().Pairs();
   const absl::Status done =
       add ? nic.AddAddress(address) : nic.RemoveAddress(address);
-  if (!done.ok()) return Refuse(std::string(done.message()));
+  if (!done.ok()) return RefusedAnswer(std::string(done.message()));
   DebugLog(absl::StrCat(nic.name(), ": address ", text,
                         add ? " added" : " removed"));
   const auto pairs = add ? nic.gids().Pairs() : std::move(before);
@@ -88,10 +85,10 @@ std::string ListRoutes(const OpenNic& nic) {
 
 std::string ChangeRoute(OpenNic& nic, bool add, std::string_view text) {
   const auto route = ParseRoute(text);
-  if (!route.ok()) return Refuse(std::string(route.status().message()));
+  if (!route.ok()) return RefusedAnswer(std::string(route.status().message()));
   const absl::Status done =
       add ? nic.AddRoute(*route) : nic.RemoveRoute(*route);
-  if (!done.ok()) return Refuse(std::string(done.message()));
+  if (!done.ok()) return RefusedAnswer(std::string(done.message()));
   DebugLog(absl::StrCat(nic.name(), ": route ", RouteText(*route),
                         add ? " added" : " removed"));
   return "ok\n";
@@ -245,7 +242,7 @@ void SendFacts(OpenNic& nic, std::string_view kind,
                const ControlSocket::Reply& reply) {
   const auto describers = DescribersOf(nic, kind);
   if (describers.empty() && kind != "cm_id") {
-    reply(Refuse(
+    reply(RefusedAnswer(
         absl::StrCat("no objects are called \"", std::string(kind), "\"")));
     return;
   }
@@ -265,7 +262,7 @@ std::string SetTrace(OpenNic& nic, std::string_view text) {
   std::string mistake;
   return SetTraceLevels(text, nic.engine().trace().levels(), mistake)
              ? "ok\n"
-             : Refuse(mistake);
+             : RefusedAnswer(mistake);
 }
 
 std::string Answer(OpenNic& nic, std::string_view request) {
@@ -286,7 +283,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
     const std::string_view route = add ? "route add " : "route del ";
     if (is(route)) return ChangeRoute(nic, add, rest(route));
   }
-  return Refuse(
+  return RefusedAnswer(
       "unknown request; the requests are addr and route (alone, with add, with "
       "del), counters, show KIND, state, trace LEVELS and capture");
 }
