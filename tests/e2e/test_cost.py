@@ -148,7 +148,7 @@ def read_number(path):
 for _kind in ("vhost", "vhost-swapped", "memif"):
     for _name, _argv in {"send_lat": ["ib_send_lat"],
                          "send_bw": ["ib_send_bw", "-s", "64"]}.items():
-        _core = _kind == "vhost" or _name == "send_bw"
+        _core = _kind == "vhost" or (_kind == "memif" and _name == "send_bw")
         suite.add(f"{_kind}/no-system-call-per-message/{_name}",
                   functools.partial(no_calls, kind=_kind, argv=_argv), _core)
         suite.add(f"{_kind}/no-allocation-per-message/{_name}",
@@ -250,4 +250,5 @@ for _name, _make in {
               core=_name == "loop")
     if _name != "loop":
         suite.add(f"{_name}/idle-with-a-connected-peer-costs-nothing",
-                  lambda context, make=_make: idle_connected(context, make))
+                  lambda context, make=_make: idle_connected(context, make),
+                  core=_name in ("vhost", "veth9000"))

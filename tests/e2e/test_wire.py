@@ -138,7 +138,7 @@ def judge(context, interface_mtu, path_mtu, family, programs, v1=False):
 suite.add("veth9000/wire-is-standard-RoCEv2",
           lambda context: judge(context, 9000, 4096, 4, PROGRAMS))
 suite.add("veth1500/wire-is-standard-RoCEv2",
-          lambda context: judge(context, 1500, 1024, 4, LONG))
+          lambda context: judge(context, 1500, 1024, 4, LONG), False)
 suite.add("veth9000/ipv6/wire-is-standard-RoCEv2",
           lambda context: judge(context, 9000, 4096, 6, LONG))
 suite.add("veth9000/wire-is-standard-RoCE-v1",
