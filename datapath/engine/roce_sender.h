@@ -64,11 +64,11 @@ class RoceSender {
       rte_mbuf* frame = tx_->TakeEmpty();
       RocePath& path = *PathOf(qp, slots_[i]);
       RoceFramer::Seal(path, slots_[i], frame);
-      if constexpr (Sink::kTraces) sink.OnSent(qp, slots_[i], *frame);
       if (__builtin_expect(path.multicast || path.source_gone, 0) &&
           !GoesOut(path, frame)) {
         continue;
       }
+      if constexpr (Sink::kTraces) sink.OnSent(qp, slots_[i], *frame);
       if (path.loopback) {
         tx_->PushToOurselves(frame);
       } else {

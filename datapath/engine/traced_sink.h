@@ -1,9 +1,9 @@
 #pragma once
 
-// The sink of a burst whose packets and completions are traced (ras/trace), or
-// whose frames are captured (ras/capture). The receiver and the transmitter
-// exist twice, once for each kind of sink, and choose one for each burst: what
-// nobody looks at costs nothing.
+// The engine's sink. While someone traces (ras/trace) or captures
+// (ras/capture), a burst uses it as a TracedSink, and otherwise as a FlowSink.
+// The receiver and the transmitter exist twice, once for each, and choose once
+// for each burst: what nobody looks at costs nothing.
 //
 // Token holder only.
 
@@ -40,7 +40,7 @@ class TracedSink final : public FlowSink {
   // Whether somebody looks at the next burst.
   bool hot() const { return trace_.levels().hot() || capture_.active(); }
 
-  // --- What FlowSink does, with a word to the trace --------------------------
+  // --- What FlowSink does, and a record of it --------------------------------
 
   void Count(RxVerdict verdict) {
     FlowSink::Count(verdict);
@@ -50,13 +50,13 @@ class TracedSink final : public FlowSink {
     trace_.Add(TracePoint::kPacketReceived, {.qpn = qpn_},
                {packet.bth->opcode, packet.psn().value(), packet.payload_bytes,
                 static_cast<uint64_t>(verdict)});
-    if (!held_before_)
+    if (!were_captured_)
       CaptureReceived(qpn_, verdict, *static_cast<rte_mbuf*>(packet.buffer));
   }
   void BeginDue(const EngineQp& qp, uint32_t count) {
     FlowSink::BeginDue(qp, count);
     OnBurst(qp, due().first(count));
-    held_before_ = true;  // and captured
+    were_captured_ = true;  // when they arrived
   }
   void WriteSent(const EngineQp& qp, const SendCompletion& done) {
     FlowSink::WriteSent(qp, done);
@@ -76,28 +76,29 @@ class TracedSink final : public FlowSink {
   void OnBurst(const EngineQp& qp, std::span<const RxPacket> packets) {
     qpn_ = qp.qpn();
     packets_ = packets;
-    held_before_ = false;
+    were_captured_ = false;
   }
   void OnSent(const EngineQp& qp, const TxSlot& slot, const rte_mbuf& frame) {
     const auto& bth = *reinterpret_cast<const wire::Bth*>(slot.headers);
     trace_.Add(TracePoint::kPacketSent, SubjectOf(qp),
                {bth.opcode, bth.psn().value(), slot.payload_bytes});
-    OnFrameSent(qp.qpn(), frame);
+    OnFrameSent(SubjectOf(qp), frame);
   }
   // `qp`: null if the connection has none.
   void OnSent(const EngineQp* qp, const tcp::TcpSlot& slot,
               const rte_mbuf& frame) {
     trace_.Add(TracePoint::kSegmentSent, OfSegment(qp),
                {slot.fields.seq.value(), slot.fields.ack.value(), slot.bytes});
-    OnFrameSent(qp == nullptr ? 0 : qp->qpn(), frame);
+    OnFrameSent(OfSegment(qp), frame);
   }
-  void OnFrames(TracePoint point, uint32_t frames) {
-    trace_.Add(point, {}, {frames});
+  // The begin or the end of a burst.
+  void OnBurstEdge(TracePoint point, uint32_t count) {
+    trace_.Add(point, {}, {count});
   }
   void OnReceived(const rte_mbuf& frame) {
-    OnData(TracePoint::kFrameReceived, BytesOf(frame));
+    OnData(TracePoint::kFrameReceived, {}, BytesOf(frame));
   }
-  // It belongs to no queue pair.
+  // No queue pair is given it.
   void OnRefused(RxVerdict verdict, const rte_mbuf& frame) {
     trace_.Add(TracePoint::kFrameRefused, {},
                {static_cast<uint64_t>(verdict), frame.data_len});
@@ -126,14 +127,15 @@ class TracedSink final : public FlowSink {
     capture_.Add(/*outbound=*/false, qpn,
                  kRxVerdictNames[static_cast<size_t>(verdict)], BytesOf(frame));
   }
-  void OnFrameSent(uint32_t qpn, const rte_mbuf& frame) {
-    OnData(TracePoint::kFrameSent, BytesOf(frame));
+  void OnFrameSent(TraceSubject subject, const rte_mbuf& frame) {
+    OnData(TracePoint::kFrameSent, subject, BytesOf(frame));
     if (capture_.active())
-      capture_.Add(/*outbound=*/true, qpn, nullptr, BytesOf(frame));
+      capture_.Add(/*outbound=*/true, subject.qpn, nullptr, BytesOf(frame));
   }
 
   // The first bytes of a frame, in the order of the wire.
-  void OnData(TracePoint point, std::span<const uint8_t> frame) {
+  void OnData(TracePoint point, TraceSubject subject,
+              std::span<const uint8_t> frame) {
     if (!trace_.levels().Wants(point)) return;
     constexpr size_t kStep = 3 * sizeof(uint64_t);
     constexpr size_t kMost = 4 * kStep;
@@ -141,7 +143,7 @@ class TracedSink final : public FlowSink {
       uint64_t words[3] = {};
       std::memcpy(words, &frame[at], std::min(kStep, frame.size() - at));
       for (uint64_t& word : words) word = __builtin_bswap64(word);
-      trace_.Add(point, {}, {at, words[0], words[1], words[2]});
+      trace_.Add(point, subject, {at, words[0], words[1], words[2]});
     }
   }
 
@@ -149,7 +151,7 @@ class TracedSink final : public FlowSink {
   Capture& capture_;
   uint32_t qpn_ = 0;
   std::span<const RxPacket> packets_;  // those without a verdict yet
-  bool held_before_ = false;           // those of this burst
+  bool were_captured_ = false;
 };
 
 }  // namespace urnic

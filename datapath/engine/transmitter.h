@@ -57,18 +57,26 @@ class Transmitter {
   // acknowledgement would retry until it fails.
   void SendOwed(RoceQp& qp) {
     if (!qp.OwesResponses() || !tx_->HasEmptyFrame()) return;
-    tx_->Flush();
-    // After the frames that the port has not accepted yet, as far as there is
-    // room.
-    const uint32_t room = std::min(tx_->room(), tx_->empty_frames());
-    FlowSink& sink = *sink_;
-    roce_.Send(qp, qp.TransmitResponses(roce_.Slots(qp, room)), sink);
-    flows_->Apply(qp, qp.Settle(sink));
-    tx_->Flush();
+    if (sink_->hot()) {
+      SendOwedWith<TracedSink>(qp);
+    } else {
+      SendOwedWith<FlowSink>(qp);
+    }
   }
 
  private:
   void TransmitTraced(Time now, bool may_defer_acks);  // traced_loops.cc
+  template <typename Sink>
+  void SendOwedWith(RoceQp& qp) {
+    tx_->Flush();
+    // After the frames that the port has not accepted yet, as far as there is
+    // room.
+    const uint32_t room = std::min(tx_->room(), tx_->empty_frames());
+    Sink& sink = *sink_;
+    roce_.Send(qp, qp.TransmitResponses(roce_.Slots(qp, room)), sink);
+    flows_->Apply(qp, qp.Settle(sink));
+    tx_->Flush();
+  }
   template <typename Sink>
   void TransmitBurst(Time now, bool may_defer_acks) {
     // Frames that the port has not accepted yet go first.

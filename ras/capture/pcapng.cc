@@ -21,7 +21,7 @@ constexpr uint16_t kTimeResolution = 9;
 constexpr uint16_t kFlags = 2;
 
 constexpr uint16_t kEthernet = 1;
-// Behind the type and the length of the block.
+// Where a packet block has the number of the interface.
 constexpr size_t kPacketInterface = 8;
 
 template <typename T>
@@ -40,7 +40,8 @@ void AppendOption(uint16_t code, std::string_view value, std::string& out) {
 
 void AppendEnd(std::string& out) { AppendOption(kEnd, "", out); }
 
-// Begins a block at a multiple of four bytes; its length is not known yet.
+// Begins a block; End() sets its length. REQUIRES: out.size() is a multiple of
+// four.
 size_t Begin(uint32_t type, std::string& out) {
   const size_t begin = out.size();
   AppendNumber(type, out);

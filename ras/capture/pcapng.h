@@ -1,7 +1,7 @@
 #pragma once
 
 // Blocks of a pcapng file, which Wireshark reads. libpcap does not write this
-// format, and DPDK's writer has no comments. Pure.
+// format, and DPDK's writer (22.11) has no comments. Pure.
 // The blocks are those of section 4 of draft-ietf-opsawg-pcapng, in the byte
 // order of this host.
 
@@ -32,7 +32,8 @@ struct Packet {
 // A packet of interface 0.
 void AppendPacket(const Packet& packet, std::string& out);
 // Sets the interface of all packets in `packets`, which AppendPacket() has
-// made. Returns how many there are; none: something else is in there.
+// made. Returns how many there are; none: `packets` is not made of whole
+// packet blocks.
 std::optional<size_t> SetInterface(uint32_t interface, std::string& packets);
 
 }  // namespace urnic::pcapng

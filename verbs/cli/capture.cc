@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -59,7 +61,12 @@ class Output {
                 ? STDOUT_FILENO
                 : open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
                        0600)) {
-    if (fd_ < 0) error_ = errno;
+    // An old file may be readable for others.
+    struct stat file;
+    if (fd_ < 0 || fstat(fd_, &file) != 0 ||
+        (path != "-" && S_ISREG(file.st_mode) && fchmod(fd_, 0600) != 0)) {
+      error_ = errno;
+    }
   }
   ~Output() {
     if (fd_ > STDERR_FILENO) close(fd_);
@@ -153,8 +160,10 @@ class Session {
     const auto answer = AskRnic(rnic, request);
     if (!answer.ok()) {
       any_refused_ = true;
-      return Say(absl::StrCat(rnic.device, " of ", rnic.Describe(), ": ",
-                              answer.status().message()));
+      return Say(absl::IsUnavailable(answer.status())
+                     ? std::string(answer.status().message())
+                     : absl::StrCat(rnic.device, " of ", rnic.Describe(), ": ",
+                                    answer.status().message()));
     }
     port.captures = true;
     port.interface = interfaces_++;
@@ -174,8 +183,10 @@ class Session {
     if (!count.has_value()) {
       port.captures = false;
       any_refused_ = true;
-      return Say(absl::StrCat(port.rnic.device, " of ", port.rnic.Describe(),
-                              ": its answer is not understood"));
+      return Say(std::string(
+          Unreadable(port.rnic,
+                     absl::DataLossError("it has other blocks than packets"))
+              .message()));
     }
     packets_ += *count;
     output_.Write(*frames);
@@ -207,14 +218,17 @@ std::string MistakeIn(const CaptureArguments& arguments) {
            "pipe "
            "them to wireshark -k -i -";
   }
+  const std::string& peer = arguments.peer;
+  if (peer.empty()) return "";
+  if (peer.find(' ') != std::string::npos)
+    return absl::StrCat("--peer: \"", peer, "\" is more than an address");
   char error[128];
   urnic_ip_route route;
-  const std::string& peer = arguments.peer;
-  if (!peer.empty() && urnic_ip_route_parse(peer.c_str(), peer.size(), &route,
-                                            error, sizeof(error)) != 0) {
-    return absl::StrCat("--peer: ", error);
+  if (urnic_ip_route_parse(peer.c_str(), peer.size(), &route, error,
+                           sizeof(error)) == 0) {
+    return "";
   }
-  return "";
+  return absl::StrCat("--peer: ", error);
 }
 
 int Run(const CaptureArguments& arguments) {
@@ -236,11 +250,8 @@ int Run(const CaptureArguments& arguments) {
     if (Clock::now() >= search) {
       // Programs may start later, but not one that the user has named.
       const absl::Status status = session.Search();
-      if (!status.ok() && !absl::IsNotFound(status)) {
-        Say(std::string(status.message()));
-        return kExitFailed;
-      }
-      if (!status.ok() && !arguments.process.empty() && !any) {
+      if (!status.ok() &&
+          (!absl::IsNotFound(status) || (!arguments.process.empty() && !any))) {
         Say(std::string(status.message()));
         return kExitFailed;
       }
@@ -290,16 +301,18 @@ void AddCaptureCommand(CLI::App& app, int* exit_status) {
       ->check(CLI::Range(1u, 0xffffffu));
   command
       ->add_option("--peer", arguments->peer,
-                   "Only frames to and from this address, or these")
+                   "Only IP packets to or from this address or network")
       ->type_name("IP[/LEN]");
   command
       ->add_option("--snap", arguments->snap_bytes,
-                   "Keep the first bytes of each frame")
+                   "Keep only the first bytes of each frame; default 9216")
       ->type_name("BYTES")
       ->check(CLI::Range(uint32_t{1}, Capture::kSnapMax));
   command->add_option("--count", arguments->count, "End after so many frames")
       ->type_name("N");
-  command->add_option("--seconds", arguments->seconds, "End after this time")
+  command
+      ->add_option("--seconds", arguments->seconds,
+                   "End after this many seconds; fractions are allowed")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   command->callback(

@@ -14,7 +14,7 @@ namespace urnic {
 class CtfTrace {
  public:
   // An event of `urnic trace`; of each program, in the order of time. One
-  // without a time, point or pid is left out.
+  // without a time, component, point or pid is left out.
   void Add(const Facts& event);
 
   // The text of the file "metadata".
@@ -23,7 +23,7 @@ class CtfTrace {
   const std::map<std::string, std::string>& streams() const { return streams_; }
 
  private:
-  // Events of one point with the same facts.
+  // The number of a class of events: those of one point with the same facts.
   uint32_t ClassOf(const Facts& event);
 
   // Their descriptions are keys: "receive:packet-received", and the fields.

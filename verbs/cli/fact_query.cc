@@ -24,12 +24,11 @@ void DropRepeated(std::vector<Facts>& objects) {
 
 void AddFactQuery(CLI::App& command, FactQuery* query) {
   command
-      .add_option("FILTER", query->filters,
-                  "Only objects with this value: lqpn 17")
+      .add_option("FILTER", query->filters, "Only what has this value: lqpn 17")
       ->configurable(false);
   AddProcessOption(command, &query->process);
   command.add_flag("-d,--details", query->details,
-                   "Everything that is known of each object");
+                   "Print everything that is known");
   command.add_flag("-j,--json", query->json, "Print JSON");
   command.add_flag("-p,--pretty", query->pretty, "Print indented JSON");
 }

@@ -32,8 +32,8 @@ struct Answers {
   bool complete = true;  // every program has answered
 };
 
-// The programs that the query may concern: one that is stopped lets the others
-// wait. Fails as FindRnics().
+// The programs that a filter by pid does not exclude: a stopped one would delay
+// the answer. Fails as FindRnics().
 absl::StatusOr<std::vector<RnicProcess>> ProgramsOf(
     const FactQuery& query, const std::vector<FactFilter>& filters);
 

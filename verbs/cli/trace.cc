@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -59,7 +60,12 @@ int Set(const TraceArguments& arguments) {
   int exit_status = kExitOk;
   for (const RnicProcess& rnic : *found) {
     const auto answer = AskRnic(rnic, absl::StrCat("trace ", arguments.set));
-    if (!answer.ok()) exit_status = Complain(answer.status());
+    if (answer.ok()) continue;
+    exit_status = Complain(absl::IsUnavailable(answer.status())
+                               ? answer.status()
+                               : absl::FailedPreconditionError(absl::StrCat(
+                                     rnic.device, " of ", rnic.Describe(), ": ",
+                                     std::string(answer.status().message()))));
   }
   return exit_status;
 }
@@ -127,11 +133,14 @@ void AddTraceCommand(CLI::App& app, int* exit_status) {
       "they keep");
   command->footer(
       "LEVELS is COMPONENT=LEVEL, or all=LEVEL, with commas between several: "
-      "urnic trace --set receive=8,verbs=4 pid 4711. Levels: 0 nothing, 1 "
-      "errors, 2 rare events (the default), 4 calls, 5 what they do, 7 each "
-      "burst of packets, 8 each packet, 9 the first bytes of each frame. "
+      "urnic trace --set receive=8,verbs=4 pid 4711. COMPONENT is verbs, qp, "
+      "cm, "
+      "receive, transmit or completion. Levels: 0 nothing, 1 errors, 2 rare "
+      "events (the default), 4 calls, 5 details of calls, 7 each burst of "
+      "packets, 8 each packet and completion, 9 the first bytes of each frame. "
       "FILTER is a name and its value, as they are printed: urnic trace lqpn "
-      "17 level 1-2.");
+      "17 "
+      "level 1-2. Shows programs of the same user; root sees all.");
   auto arguments = std::make_shared<TraceArguments>();
   AddFactQuery(*command, &arguments->query);
   auto* const levels = command->add_flag("--levels", arguments->levels,
@@ -147,6 +156,10 @@ void AddTraceCommand(CLI::App& app, int* exit_status) {
           ->type_name("DIR");
   levels->excludes(set)->excludes(ctf);
   set->excludes(ctf);
+  for (const char* format : {"--details", "--json", "--pretty"}) {
+    set->excludes(command->get_option(format));
+    ctf->excludes(command->get_option(format));
+  }
   command->callback(
       [arguments, exit_status] { *exit_status = Run(*arguments); });
 }

@@ -34,7 +34,8 @@ constexpr size_t kAnswerBytes = size_t{4} << 20;
 // What is copied while the engine waits.
 constexpr size_t kStepBytes = size_t{64} << 10;
 
-// Empty: `config` is set. "SNAP [lqpn QPN] [peer PREFIX]"
+// Sets `config` from "SNAP [lqpn QPN] [peer PREFIX]". Returns why it cannot, or
+// nothing.
 std::string ParseConfig(const std::vector<std::string>& words,
                         Capture::Config& config) {
   std::optional<uint32_t> qpn;
@@ -42,8 +43,9 @@ std::string ParseConfig(const std::vector<std::string>& words,
   if (words.empty() || words.size() % 2 == 0 ||
       !absl::SimpleAtoi(words[0], &config.snap_bytes) ||
       config.snap_bytes == 0 || config.snap_bytes > Capture::kSnapMax) {
-    return absl::StrCat("a capture needs a length from 1 to ",
-                        Capture::kSnapMax, ", and pairs of words");
+    return absl::StrCat("capture start needs a length from 1 to ",
+                        Capture::kSnapMax,
+                        ", then pairs of a name and a value");
   }
   for (size_t i = 1; i != words.size(); i += 2) {
     const std::string& value = words[i + 1];
@@ -79,7 +81,7 @@ std::string Start(OpenNic& nic, const std::vector<std::string>& words) {
   Capture& capture = nic.engine().capture();
   const Time now = nic.engine().Now();
   if (capture.IsUnderWay(now))
-    return RefusedAnswer("it is captured by another urnic capture already");
+    return RefusedAnswer("another urnic capture is using this port");
   capture.Start(std::move(config), now + kPatience);
   return "ok\n";
 }
@@ -145,7 +147,7 @@ std::string AnswerCapture(OpenNic& nic, const std::string& request) {
   if (verb == "start") return Start(nic, words);
   if (verb == "read" && words.empty()) return Read(nic);
   if (verb == "stop" && words.empty()) return Stop(nic);
-  return RefusedAnswer("a capture knows start, read and stop");
+  return RefusedAnswer("unknown capture request; use start, read or stop");
 }
 
 }  // namespace urnic::control

@@ -60,8 +60,7 @@ TEST_F(CaptureCommandsTest, FramesComeOnce) {
 TEST_F(CaptureCommandsTest, ManyFramesComeInSeveralAnswers) {
   EXPECT_EQ(Ask("start 1500"), "ok\n");
   constexpr size_t kCount = 6000;
-  for (size_t i = 0; i != kCount; ++i)
-    AddFrame(17, std::vector<uint8_t>(1500));
+  for (size_t i = 0; i != kCount; ++i) AddFrame(17, std::vector<uint8_t>(1500));
   size_t seen = 0;
   size_t answers = 0;
   while (const size_t frames = Frames(Ask("read"))) {
@@ -74,10 +73,10 @@ TEST_F(CaptureCommandsTest, ManyFramesComeInSeveralAnswers) {
 
 TEST_F(CaptureCommandsTest, AQueuePairOrAPeerIsChosen) {
   // 10.9.0.1 to 10.9.0.2, UDP
-  std::vector<uint8_t> frame = {2,    0,    0, 0, 0,  2, 2, 0, 0,  0, 0, 1,
-                                0x08, 0x00, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17,
-                                0x66, 0xbd, 10, 9, 0,  1, 10, 9, 0, 2, 0xc0, 0,
-                                0x12, 0xb7, 0, 8, 0,  0};
+  std::vector<uint8_t> frame = {2,  0,    0,    0,    0,    2, 2,  0, 0,  0, 0,
+                                1,  0x08, 0x00, 0x45, 0,    0, 28, 0, 0,  0, 0,
+                                64, 17,   0x66, 0xbd, 10,   9, 0,  1, 10, 9, 0,
+                                2,  0xc0, 0,    0x12, 0xb7, 0, 8,  0, 0};
   EXPECT_EQ(Ask("start 64 lqpn 17"), "ok\n");
   AddFrame(17, frame);
   AddFrame(18, frame);
@@ -100,7 +99,7 @@ TEST_F(CaptureCommandsTest, AQueuePairOrAPeerIsChosen) {
 TEST_F(CaptureCommandsTest, APortHasOneCaptureAtATime) {
   EXPECT_EQ(Ask("start 64"), "ok\n");
   EXPECT_EQ(Ask("start 64"),
-            "error\nit is captured by another urnic capture already\n");
+            "error\nanother urnic capture is using this port\n");
   EXPECT_EQ(Ask("stop"), "ok\n0\n");
   EXPECT_EQ(Ask("start 64"), "ok\n");
 }

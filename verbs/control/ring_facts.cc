@@ -21,36 +21,14 @@ constexpr size_t kStep = 32;
 
 void DescribeEvent(const Happening& happening, const OpenNic& nic, Time now,
                    std::string& out) {
-  const HistoryWords& words = WordsOf(happening.event);
   FactWriter facts("event", out);
   facts.Add("link", LinkName(nic, happening.iwarp));
   facts.Add("lqpn", happening.qpn);
   facts.Add("at", WallTimeText(now - happening.at));
-  facts.Add("event", words.name);
-  switch (happening.event) {
-    case HistoryEvent::kState:
-      facts.Add(words.a, kQpStateNames[happening.a]);
-      facts.Add(words.b, kQpStateNames[happening.b]);
-      break;
-    case HistoryEvent::kConnectionEnded:
-      facts.Add(words.a, tcp::kEndNames[happening.a]);
-      facts.Add(words.b, happening.b);
-      break;
-    case HistoryEvent::kTerminateSent:
-    case HistoryEvent::kTerminateReceived:
-      facts.AddHex(words.a, happening.a);
-      break;
-    case HistoryEvent::kRequestFailed:
-      facts.Add(words.a, kCompletionStatusNames[happening.a]);
-      if (happening.b != 0) facts.Add(words.b, kRxVerdictNames[happening.b]);
-      break;
-    default:
-      facts.Add(words.a, happening.a);
-      if (!words.b.empty()) facts.Add(words.b, happening.b);
-  }
+  AddEvent(happening.event, happening.a, happening.b, facts);
   AddOwner(ThisProcess(), facts);
   facts.BeginDetails();
-  facts.Add("what", words.text);
+  facts.Add("what", WordsOf(happening.event).text);
 }
 
 // `ring`: a History or Failures.
@@ -65,6 +43,32 @@ std::optional<uint64_t> DescribeRing(OpenNic& nic, const Ring& ring,
 }
 
 }  // namespace
+
+void AddEvent(HistoryEvent event, uint32_t a, uint32_t b, FactWriter& facts) {
+  const HistoryWords& words = WordsOf(event);
+  facts.Add("event", words.name);
+  switch (event) {
+    case HistoryEvent::kState:
+      facts.Add(words.a, kQpStateNames[a]);
+      facts.Add(words.b, kQpStateNames[b]);
+      break;
+    case HistoryEvent::kConnectionEnded:
+      facts.Add(words.a, tcp::kEndNames[a]);
+      facts.Add(words.b, b);
+      break;
+    case HistoryEvent::kTerminateSent:
+    case HistoryEvent::kTerminateReceived:
+      facts.AddHex(words.a, a);
+      break;
+    case HistoryEvent::kRequestFailed:
+      facts.Add(words.a, kCompletionStatusNames[a]);
+      if (b != 0) facts.Add(words.b, kRxVerdictNames[b]);
+      break;
+    default:
+      facts.Add(words.a, a);
+      if (!words.b.empty()) facts.Add(words.b, b);
+  }
+}
 
 std::string LinkName(const OpenNic& nic, bool iwarp) {
   char device[URNIC_DEVICE_NAME_SIZE];

@@ -14,6 +14,8 @@
 #include <string>
 
 #include "datapath/engine/failures.h"
+#include "ras/facts/facts.h"
+#include "ras/history/history.h"
 #include "transport/base/time.h"
 
 namespace urnic::control {
@@ -22,6 +24,9 @@ class OpenNic;
 
 // The link of the port's device for this wire: "urnic0/1".
 std::string LinkName(const OpenNic& nic, bool iwarp);
+
+// The name of a rare event, and its words.
+void AddEvent(HistoryEvent event, uint32_t a, uint32_t b, FactWriter& facts);
 
 std::optional<uint64_t> DescribeEvents(OpenNic& nic, uint64_t number,
                                        std::string& out);

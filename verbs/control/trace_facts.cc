@@ -57,15 +57,6 @@ void AddWord(TracePoint point, std::string_view word, uint64_t value,
   }
 }
 
-// The words of a rare event have their names in another list.
-void AddRareEvent(const TraceEvent& event, FactWriter& facts) {
-  const HistoryWords& words =
-      WordsOf(static_cast<HistoryEvent>(event.words[0]));
-  facts.Add("event", words.name);
-  if (!words.a.empty()) facts.Add(words.a, event.words[1]);
-  if (!words.b.empty()) facts.Add(words.b, event.words[2]);
-}
-
 // Without a queue pair: the port's first device.
 std::string LinkOf(const TraceSubject& subject, const OpenNic& nic) {
   if (subject.qpn == 0) return absl::StrCat(nic.name(), "/", kPortNumber);
@@ -88,7 +79,9 @@ void DescribeOne(const TraceEvent& event, const OpenNic& nic, int64_t at_ns,
     facts.Add("verb", event.place.function);
   }
   if (event.point == TracePoint::kRare) {
-    AddRareEvent(event, facts);
+    AddEvent(static_cast<HistoryEvent>(event.words[0]),
+             static_cast<uint32_t>(event.words[1]),
+             static_cast<uint32_t>(event.words[2]), facts);
   } else {
     for (size_t i = 0; i != event.words.size(); ++i) {
       if (!words.words[i].empty())

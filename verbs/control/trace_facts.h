@@ -5,7 +5,6 @@
 // the token.
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 

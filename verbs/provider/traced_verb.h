@@ -15,8 +15,8 @@ ibv_context* ContextOf(Object* object) {
   return object->context;
 }
 
-// Any thread. It never waits long: if another thread has the engine's token for
-// a while, the trace lacks the call.
+// Any thread. Waits up to 100 us for the engine's token; without it, the trace
+// lacks the event.
 class TracedVerb {
  public:
   // `name` lives as long as the program; `context` outlives this object.

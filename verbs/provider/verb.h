@@ -1,7 +1,8 @@
 #pragma once
 
-// The wrapper that all operations of libibverbs' table share: a forked child is
-// refused, errno is set, and the trace is told.
+// The wrapper of the operations in libibverbs' table, except posting, polling
+// and closing the device: a forked child is refused, errno is set, and the
+// trace is told.
 
 #include <array>
 #include <cerrno>
