@@ -4,22 +4,12 @@ it."""
 import functools
 import os
 import signal
-import subprocess
 
 import bed
 import beds
 import suite
 import test_show
-
-
-def tshark(path, chosen, *names):
-    """A list of the named fields for each chosen frame."""
-    done = subprocess.run(["tshark", "-r", path, "-Y", chosen, "-T", "fields",
-                           *(word for name in names for word in ("-e", name))],
-                          capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise suite.Failure(f"tshark: {done.stderr}")
-    return [line.split("\t") for line in done.stdout.splitlines()]
+import tshark
 
 
 def capture(context, place, path, *options):
@@ -42,7 +32,7 @@ def capture_of_a_transfer(context, bed_name):
         path = capture(context, place, os.path.join(place.directory, "all"),
                        "--count", "200")
         context.check(os.stat(path).st_mode & 0o777 == 0o600, path)
-        seen = tshark(path, frames, "frame.interface_name",
+        seen = tshark.fields(path, frames, "frame.interface_name",
                       "frame.packet_flags_direction", "frame.comment",
                       "frame.interface_description")
         context.check(len(seen) >= 100, seen)
@@ -63,16 +53,16 @@ def capture_of_a_transfer(context, bed_name):
                        "--lqpn", str(qps[client.pid]), "--seconds", "1",
                        "--process", str(client.pid), "--snap", "64")
         lengths = {int(length) for (length,) in
-                   tshark(path, frames, "frame.cap_len")}
+                   tshark.fields(path, frames, "frame.cap_len")}
         context.check(lengths and max(lengths) <= 64, lengths)
 
         # Nobody has this address.
         path = capture(context, place, os.path.join(place.directory, "none"),
                        "--peer", "10.77.0.0/16", "--seconds", "0.5")
-        context.check(not tshark(path, "frame", "frame.number"), path)
+        context.check(not tshark.fields(path, "frame", "frame.number"), path)
         path = capture(context, place, os.path.join(place.directory, "peer"),
                        "--peer", beds.SERVER_IP["v4"], "--seconds", "0.5")
-        context.check(tshark(path, frames, "frame.number"), path)
+        context.check(tshark.fields(path, frames, "frame.number"), path)
 
 
 for _bed in ("vhost", "iwarp-vhost"):
@@ -96,15 +86,16 @@ def capture_from_the_start(context):
                 return file.read().count(b"urnic0")
 
         argv = ["rping", "-a", beds.SERVER_IP["v4"], "-p", "7999", "-C", "5"]
-        server = place.spawn(0, [*argv, "-s"], env=env)
+        # It stays, so that its last frames are fetched.
+        server = place.spawn(0, [*argv, "-s", "-P"], env=env)
         bed.await_true(lambda: interfaces() == 1, 10, "the server's interface")
         client = place.spawn(1, [*argv, "-c"], env=env)
         context.check_ok(client.wait(20))
-        server.signal(signal.SIGINT)
-        server.wait(20)
         capturing.signal(signal.SIGINT)
         context.check_ok(capturing.wait(20))
-        mads = {int(attribute, 16) for (attribute,) in tshark(
+        server.signal(signal.SIGINT)
+        server.wait(20)
+        mads = {int(attribute, 16) for (attribute,) in tshark.fields(
             path, "infiniband.mad", "infiniband.mad.attributeid")}
         # ConnectRequest, ConnectReply, ReadyToUse, DisconnectRequest
         context.check(mads >= {0x10, 0x13, 0x14, 0x15}, mads)

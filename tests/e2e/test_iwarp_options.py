@@ -4,13 +4,13 @@ the iWARP device counts."""
 import functools
 import os
 import re
-import subprocess
 import time
 
 import bed
 import suite
 import test_rdmacm
 import test_vanish
+import tshark
 
 SERVER = "10.1.0.1"
 # Flags of the IRD and ORD fields, with which the private data of revision 2
@@ -31,17 +31,6 @@ class OptionsBed(bed.VethBed):
         return [*super().run_options(side), *self._options[side]]
 
 
-def tshark(path, chosen, *names):
-    """The fields of each frame that it would show for `chosen`."""
-    options = [word for name in names for word in ("-e", name)]
-    done = subprocess.run(["tshark", "-r", path, "-Y", chosen, "-T", "fields",
-                           *options], capture_output=True, text=True,
-                          check=False)
-    if done.returncode != 0:
-        raise suite.Failure(f"tshark: {done.stderr}")
-    return [line.split("\t") for line in done.stdout.splitlines()]
-
-
 def exchange(context, place, size=20000, number=5):
     """rping between the devices. Returns where the capture of it is."""
     context.need("rping", "tshark")
@@ -60,7 +49,7 @@ def exchange(context, place, size=20000, number=5):
 def set_up_frames(context, path, kind):
     """(markers, CRC, revision, IRD and ORD with their flags) of each request
     ("req") or reply ("rep")."""
-    frames = tshark(path, f"iwarp_mpa.{kind}", "iwarp_mpa.marker_flag",
+    frames = tshark.fields(path, f"iwarp_mpa.{kind}", "iwarp_mpa.marker_flag",
                     "iwarp_mpa.crc_flag", "iwarp_mpa.rev",
                     "iwarp_mpa.privatedata")
     context.check(frames, f"tshark finds no {kind} in {path}")
@@ -77,7 +66,7 @@ def with_options(context, server, client):
     with OptionsBed(context.tools, options) as place:
         path = exchange(context, place)
         markers = {
-            source for (source,) in tshark(path, "iwarp_mpa.marker_fpduptr",
+            source for (source,) in tshark.fields(path, "iwarp_mpa.marker_fpduptr",
                                            "ip.src")}
         requests = set_up_frames(context, path, "req")
         return requests, set_up_frames(context, path, "rep")[-1], markers
@@ -147,7 +136,7 @@ def ecn(context, mode):
             "direction=out,rate=200Mbit,buffer=4MB,red=4KB:12KB:100%")
     with OptionsBed(context.tools, (options, (*options, *slow))) as place:
         path = exchange(context, place, size=60000, number=20)
-        syns = tshark(path, "tcp.flags.syn==1 && ip.addr==10.1.0.0/24",
+        syns = tshark.fields(path, "tcp.flags.syn==1 && ip.addr==10.1.0.0/24",
                       "tcp.flags.ack", "tcp.flags.ece", "tcp.flags.cwr")
         texts = [["1" if word in ("1", "True") else "0" for word in syn]
                  for syn in syns]
@@ -159,7 +148,7 @@ def ecn(context, mode):
                               "tcp.flags.syn==0"),
                              ("CWR", f"{at_rnics} && tcp.flags.cwr==1 && "
                               "tcp.flags.syn==0")):
-            context.check(tshark(path, chosen, "frame.number"),
+            context.check(tshark.fields(path, chosen, "frame.number"),
                           f"no {what} in {path}")
         stats = place.read_stats(1)[-1]
         context.check(stats["device"] == "iwurnic0", f"{stats}")
