@@ -149,8 +149,7 @@ Engine::ControlScope::~ControlScope() {
   // a control call instead, so the answer may take long; do not let the peer
   // wait.
   if (!engine_.flows_.ready().empty()) {
-    engine_.transmitter_->TransmitReady(engine_.now_,
-                                        /*may_defer_acks=*/false);
+    engine_.Transmit(/*may_defer_acks=*/false);
   }
   engine_.Leave();
   if (!engine_.token_.Release(engine_.pending_)) return;
@@ -184,7 +183,7 @@ void Engine::Doorbell(EngineQp& qp) {
         Enter();
         now_ = Now();
         flows_.OnPost(qp.serving_flow());
-        transmitter_->TransmitReady(now_, /*may_defer_acks=*/false);
+        Transmit(/*may_defer_acks=*/false);
         Leave();
       },
       [this] {
@@ -213,8 +212,14 @@ bool Engine::Progress() {
   return false;
 }
 
+void Engine::Transmit(bool may_defer_acks) {
+  if (__builtin_expect(quiet_, 0)) return;
+  transmitter_->TransmitReady(now_, may_defer_acks);
+}
+
 bool Engine::Iterate(bool inline_poll) {
   Time now = now_ = Now();
+  if (__builtin_expect(quiet_, 0)) return false;
   if (__builtin_expect(completions_.lost(), 0)) {
     completions_.ClearLost();
     qps_.FailUsersOfFullQueues();

@@ -141,6 +141,11 @@ class Engine {
     bool entered_ = false;
   };
 
+  // While it is quiet, the engine receives and sends nothing, and no timer
+  // fires: what exists stays as it is, except for what control calls change.
+  // The peers see a pause, so it must be short.
+  void SetQuiet(bool quiet) { quiet_ = quiet; }
+
   // counters(), with those of what still exists.
   EngineCounters CountersOfAll();
   // What happens, as far as its levels say. Any thread may change those.
@@ -188,6 +193,7 @@ class Engine {
            (connections_ != nullptr && connections_->events_due());
   }
 
+  void Transmit(bool may_defer_acks);
   // One bounded iteration by the token holder; true if there was anything to
   // do. `inline_poll`: an acknowledgement may wait for the program's next call.
   bool Iterate(bool inline_poll);
@@ -212,6 +218,7 @@ class Engine {
   [[no_unique_address]] Environment environment_;
   AddressSpace memory_;  // the program's
   Time now_;             // of the thread that is inside
+  bool quiet_ = false;
   CompletionWriter completions_;
   EngineCounters counters_;
   Trace trace_;

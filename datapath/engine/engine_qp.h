@@ -29,6 +29,9 @@ class EngineQp;
 class QpEvents {
  public:
   virtual void OnQpEvent(EngineQp& qp, QpEvent event) = 0;
+  // The queue pair, or its connection, has failed: appends a line of facts for
+  // it and for each object that it uses. The token is held; takes no lock.
+  virtual void DescribeFailed(const EngineQp&, std::string&) {}
 
  protected:
   ~QpEvents() = default;
@@ -99,6 +102,11 @@ class EngineQp : public Flow {
   virtual void DescribeFailure(Failure& failure) const = 0;
   // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
+
+  // Appends what its owner tells of it: see QpEvents.
+  void DescribeFailed(std::string& lines) const {
+    if (events_ != nullptr) events_->DescribeFailed(*this, lines);
+  }
 
   void OnEvent(QpEvent event) final {
     if (events_ != nullptr) events_->OnQpEvent(*this, event);

@@ -1,5 +1,7 @@
 #include "datapath/engine/failures.h"
 
+#include <utility>
+
 #include "datapath/engine/engine_qp.h"
 #include "transport/base/check.h"
 #include "verbs/abi/rnic_abi.h"
@@ -37,7 +39,7 @@ ErrorCode CodeOfStatus(uint8_t status) {
 }
 
 Failure FailureOf(ErrorCode code, const EngineQp& qp) {
-  Failure failure{.code = code, .qpn = qp.qpn()};
+  Failure failure{.code = code, .qpn = qp.qpn(), .qp = &qp};
   qp.DescribeFailure(failure);
   return failure;
 }
@@ -47,12 +49,18 @@ void Failures::Add(Failure failure, TracePlace place) {
   ++counts_[IndexOf(failure.code)];
   const TraceSubject subject = {.qpn = failure.qpn, .iwarp = failure.iwarp};
   const auto code = static_cast<uint64_t>(failure.code);
-  if (failure.text.empty()) {
-    trace_.Add(TracePoint::kFailed, subject,
-               {code, failure.wr_id, failure.status}, place);
-  } else {
+  if (failure.code == ErrorCode::kPortUp ||
+      failure.code == ErrorCode::kPortDown) {
+    trace_.Add(TracePoint::kPortChanged, subject, {code}, place);
+  } else if (!failure.text.empty()) {
     trace_.Add(TracePoint::kRefused, subject, {code, failure.cqn, failure.srqn},
                place);
+  } else if (failure.qpn == 0) {
+    trace_.Add(TracePoint::kQueueFailed, subject,
+               {code, failure.cqn, failure.srqn}, place);
+  } else {
+    trace_.Add(TracePoint::kFailed, subject,
+               {code, failure.wr_id, failure.status}, place);
   }
   // Programs try, and some try for long.
   Failure* const last = entries_.last();
@@ -62,8 +70,18 @@ void Failures::Add(Failure failure, TracePlace place) {
     ++last->times;
     return;
   }
+  const EngineQp* const qp = std::exchange(failure.qp, nullptr);
+  if (qp != nullptr && MayKeepState()) qp->DescribeFailed(failure.state);
   entries_.Add(failure);
-  if (on_added_) on_added_();
+  for (const auto& [watcher, on_added] : watchers_) on_added();
+}
+
+bool Failures::MayKeepState() {
+  if (now_ - states_since_ >= Duration::Seconds(1)) {
+    states_since_ = now_;
+    states_in_time_ = 0;
+  }
+  return states_in_time_++ < kStatesPerSecond;
 }
 
 }  // namespace urnic

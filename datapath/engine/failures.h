@@ -6,6 +6,7 @@
 //
 // Thread: the holder of the engine's token.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,6 +36,12 @@ struct Failure {
   // of the port or a call of the program: what happened, in words.
   std::string text = {};
   uint64_t times = 1;  // the same call was refused, without another in between
+
+  // Add() asks it for `state`, and forgets it.
+  const EngineQp* qp = nullptr;
+  // How the queue pair and what it uses were at that moment: a line of facts
+  // for each object. Empty: too many failed at once.
+  std::string state = {};
 
   // The other side, as far as the queue pair has one.
   bool has_peer = false;
@@ -71,6 +78,9 @@ Failure FailureOf(ErrorCode code, const EngineQp& qp);
 class Failures {
  public:
   static constexpr uint32_t kEntries = 256;  // a power of two
+  // Of so many in a second the states are kept, since nothing else runs
+  // meanwhile. The first ones tell most.
+  static constexpr uint32_t kStatesPerSecond = 16;
 
   // `now`: the engine's clock. `trace` is told of every failure. Both outlive
   // this.
@@ -78,9 +88,19 @@ class Failures {
 
   [[gnu::cold, gnu::noinline]] void Add(Failure failure,
                                         TracePlace place = TracePlace::Here());
-  // Called by Add(), while the token is held. Null: nobody.
-  void Watch(std::function<void()> on_added) {
-    on_added_ = std::move(on_added);
+  // A completion with an error, for the trace alone. TracedSink sees only those
+  // that a burst of packets writes.
+  void TraceCompletion(TracePoint point, const TraceSubject& subject,
+                       const std::array<uint64_t, 4>& words) {
+    trace_.Add(point, subject, words);
+  }
+  // From now on Add() calls `on_added`, while the token is held. `watcher`: for
+  // Unwatch() alone.
+  void Watch(const void* watcher, std::function<void()> on_added) {
+    watchers_.emplace_back(watcher, std::move(on_added));
+  }
+  void Unwatch(const void* watcher) {
+    std::erase_if(watchers_, [&](const auto& w) { return w.first == watcher; });
   }
 
   // How often it occurred, with those that are not kept any more.
@@ -95,6 +115,7 @@ class Failures {
   }
 
  private:
+  bool MayKeepState();
   // In AllErrors().
   static size_t IndexOf(ErrorCode code) {
     return static_cast<size_t>(&WordsOf(code) - AllErrors().data());
@@ -102,7 +123,9 @@ class Failures {
 
   const Time& now_;
   Trace& trace_;
-  std::function<void()> on_added_;
+  std::vector<std::pair<const void*, std::function<void()>>> watchers_;
+  Time states_since_;            // the second that is under way
+  uint32_t states_in_time_ = 0;  // since then
   std::vector<uint64_t> counts_ = std::vector<uint64_t>(AllErrors().size());
   Newest<Failure, kEntries> entries_;
 };

@@ -96,7 +96,8 @@ class FlowSink {
     cqe.status = done.status;
     cqe.opcode = done.opcode;
     if (__builtin_expect(done.status != URNIC_WC_SUCCESS, 0))
-      cqe.vendor_err = OnFailed(qp, done.status, done.cause, done.wr_id);
+      cqe.vendor_err =
+          OnFailed(qp, TracePoint::kSendCompleted, cqe, done.cause);
     Write(*qp.send_cq, cqe);
   }
   void WriteReceived(const EngineQp& qp, CompletionQueue& cq,
@@ -110,7 +111,8 @@ class FlowSink {
     cqe.status = done.status;
     cqe.opcode = done.opcode;
     if (__builtin_expect(done.status != URNIC_WC_SUCCESS, 0))
-      cqe.vendor_err = OnFailed(qp, done.status, done.cause, done.wr_id);
+      cqe.vendor_err =
+          OnFailed(qp, TracePoint::kReceiveCompleted, cqe, done.cause);
     cqe.wc_flags = done.wc_flags;
     cqe.sl = done.sl;
     cqe.solicited = done.solicited ? 1 : 0;
@@ -126,16 +128,19 @@ class FlowSink {
   // Returns the code. What is flushed is not noted: there was a failure before,
   // or it was wanted.
   [[gnu::cold, gnu::noinline]] uint32_t OnFailed(const EngineQp& qp,
-                                                 uint8_t status,
-                                                 RxVerdict cause,
-                                                 uint64_t wr_id) {
-    const ErrorCode code = CodeOfStatus(status);
+                                                 TracePoint point,
+                                                 const urnic_cqe& cqe,
+                                                 RxVerdict cause) {
+    const ErrorCode code = CodeOfStatus(cqe.status);
+    failures_.TraceCompletion(
+        point, SubjectOf(qp),
+        {cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len});
     if (code != ErrorCode::kFlushed) {
       Failure failure = FailureOf(code, qp);
       failure.has_request = true;
-      failure.status = status;
+      failure.status = cqe.status;
       failure.cause = cause;
-      failure.wr_id = wr_id;
+      failure.wr_id = cqe.wr_id;
       failures_.Add(failure);
     }
     return static_cast<uint32_t>(code);

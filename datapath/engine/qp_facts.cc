@@ -1,6 +1,9 @@
 #include "datapath/engine/qp_facts.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "datapath/engine/iwarp_connection.h"
 #include "transport/rc/qp.h"
@@ -14,6 +17,20 @@ void AddTimer(Time due, Time now, FactWriter& facts) {
   facts.Add("timer-us", std::max<int64_t>((due - now).ns(), 0) / 1000);
 }
 
+// "8-16us:120 16-32us:3": so many took so long. Not there: none was measured.
+void AddRoundTrips(const cc::RoundTripCounts& trips, FactWriter& facts) {
+  std::string text;
+  for (size_t i = 0; i != trips.counts.size(); ++i) {
+    if (trips.counts[i] == 0) continue;
+    if (!text.empty()) text += ' ';
+    text += std::to_string(i == 0 ? 0 : uint64_t{1} << (i - 1));
+    if (i + 1 != trips.counts.size())
+      text += "-" + std::to_string(uint64_t{1} << i);
+    text += "us:" + std::to_string(trips.counts[i]);
+  }
+  if (!text.empty()) facts.Add("round-trips", text);
+}
+
 void AddPath(const cc::SharedPath& path, FactWriter& facts) {
   if (path.round_trip.known())
     facts.Add("rtt-ns", path.round_trip.smoothed().ns());
@@ -21,6 +38,7 @@ void AddPath(const cc::SharedPath& path, FactWriter& facts) {
   facts.Add("path-window", path.cc.window());
   facts.Add("path-under-way", path.under_way);
   facts.Add("path-waiting", path.waiting);
+  AddRoundTrips(path.round_trips, facts);
 }
 
 }  // namespace
@@ -107,6 +125,7 @@ void DescribeWork(const IwarpConnection& connection, Time now,
   facts.Add("cwnd", sender.cc.window());
   facts.Add("mss", sender.mss());
   facts.Add("rtt-ns", sender.smoothed_round_trip().ns());
+  AddRoundTrips(sender.round_trips(), facts);
 }
 
 }  // namespace urnic

@@ -150,7 +150,8 @@ class QpOf final : public RoceQp {
     }
   }
   void DescribeWork(Time now, FactWriter& facts) const override {
-    // Others acknowledge nothing: the facts of every service say it all.
+    facts.Add("packets-received", packets_received);
+    // Others acknowledge nothing: there is nothing more to say.
     if constexpr (kIsRc) urnic::DescribeWork(core(), now, facts);
   }
   void DescribeFailure(Failure& failure) const override {

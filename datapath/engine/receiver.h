@@ -125,7 +125,7 @@ class Receiver {
           continue;
         }
         ++counters_->verdicts[static_cast<size_t>(verdict)];
-        if constexpr (Sink::kTraces) sink_->OnRefused(verdict, *frames[i]);
+        if constexpr (Sink::kTraces) sink_->OnNotSteered(verdict, *frames[i]);
         if (verdict == RxVerdict::kMulticast)
           DeliverToGroup<Sink>(steered, now);
         continue;
@@ -171,6 +171,7 @@ class Receiver {
     if (run_.count == 0) return;
     RoceQp& qp = *run_.qp;
     const std::span<const RxPacket> packets(run_.packets, run_.count);
+    qp.packets_received += run_.count;
     sink_->Begin();
     witness_.OnBurst(qp, packets);
     Sink& sink = *sink_;

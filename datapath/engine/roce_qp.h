@@ -113,7 +113,8 @@ class RoceQp : public EngineQp {
   const uint32_t xrc_domain_;
 
  public:
-  RocePath path;  // begins a cache line
+  uint64_t packets_received = 0;  // those that it was given, of any verdict
+  RocePath path;                  // begins a cache line
   // PathTable: whose window the queue pair shares; null: none.
   Destination* destination = nullptr;
   PathWaiter path_waiter = {.qp = this};

@@ -15,7 +15,7 @@ void Receiver::ProcessTraced(uint32_t count, Time now) {
 }
 
 void Transmitter::TransmitTraced(Time now, bool may_defer_acks) {
-  sink_->OnBurstEdge(TracePoint::kBurstBegins, tx_->burst());
+  sink_->OnBurstEdge(TracePoint::kBurstBegins, tx_->room());
   TransmitBurst<TracedSink>(now, may_defer_acks);
   sink_->OnBurstEdge(TracePoint::kBurstSent, tx_->room());
 }

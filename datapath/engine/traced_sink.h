@@ -60,14 +60,12 @@ class TracedSink final : public FlowSink {
   }
   void WriteSent(const EngineQp& qp, const SendCompletion& done) {
     FlowSink::WriteSent(qp, done);
-    trace_.Add(TracePoint::kSentCompleted, SubjectOf(qp),
-               {done.wr_id, done.status, done.opcode, done.byte_len});
+    OnCompleted(TracePoint::kSendCompleted, qp, done);
   }
   void WriteReceived(const EngineQp& qp, CompletionQueue& cq,
                      const RecvCompletion& done) {
     FlowSink::WriteReceived(qp, cq, done);
-    trace_.Add(TracePoint::kReceiveCompleted, SubjectOf(qp),
-               {done.wr_id, done.status, done.opcode, done.byte_len});
+    OnCompleted(TracePoint::kReceiveCompleted, qp, done);
   }
 
   // --- For the receiver and the transmitter ----------------------------------
@@ -99,8 +97,8 @@ class TracedSink final : public FlowSink {
     OnData(TracePoint::kFrameReceived, {}, BytesOf(frame));
   }
   // No queue pair is given it.
-  void OnRefused(RxVerdict verdict, const rte_mbuf& frame) {
-    trace_.Add(TracePoint::kFrameRefused, {},
+  void OnNotSteered(RxVerdict verdict, const rte_mbuf& frame) {
+    trace_.Add(TracePoint::kFrameNotSteered, {},
                {static_cast<uint64_t>(verdict), frame.data_len});
     CaptureReceived(0, verdict, frame);
   }
@@ -122,6 +120,14 @@ class TracedSink final : public FlowSink {
     return {rte_pktmbuf_mtod(&frame, const uint8_t*), frame.data_len};
   }
 
+  // FlowSink traces those with an error.
+  template <typename Completion>
+  void OnCompleted(TracePoint point, const EngineQp& qp,
+                   const Completion& done) {
+    if (done.status != URNIC_WC_SUCCESS) return;
+    trace_.Add(point, SubjectOf(qp),
+               {done.wr_id, done.status, done.opcode, done.byte_len});
+  }
   void CaptureReceived(uint32_t qpn, RxVerdict verdict, const rte_mbuf& frame) {
     if (!capture_.active()) return;
     capture_.Add(/*outbound=*/false, qpn,

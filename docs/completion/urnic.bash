@@ -11,7 +11,7 @@ _urnic_options() {
         "--mode --config --help"
       ;;
     addr | route) echo "--process --help" ;;
-    show) echo "--process --details --json --pretty --help" ;;
+    show) echo "--process --details --json --pretty --from --help" ;;
     explain) echo "--json --help" ;;
     top) echo "--process --delay --number --batch --help" ;;
     export) echo "--process --qps --output --help" ;;
@@ -21,7 +21,8 @@ _urnic_options() {
     capture)
       echo "--process --output --lqpn --peer --snap --count --seconds --help"
       ;;
-    state) echo "--process --qp --help" ;;
+    dump) echo "--process --pid --output --to --help" ;;
+    state) echo "--process --from --qp --help" ;;
     demo) echo "--help" ;;
   esac
 }
@@ -59,7 +60,7 @@ _urnic_values() {
     --transport) compgen -W "roce iwarp both" -- "$2" ;;
     --iwarp) compgen -W "crc= markers= mpa= rtr= ecn= timeout=" -- "$2" ;;
     --mode) compgen -W "embedded" -- "$2" ;;
-    --config | --output) compgen -f -- "$2" ;;
+    --config | --output | --from) compgen -f -- "$2" ;;
     --ctf) compgen -d -- "$2" ;;
     --set)
       compgen -W "all= verbs= qp= cm= receive= transmit= completion=" -- "$2"
@@ -68,7 +69,7 @@ _urnic_values() {
       compgen -W "loss= burst= delay= jitter= reorder= duplicate= corrupt= \
         rate= buffer= red= stall= die= direction= seed=" -- "$2"
       ;;
-    --process) compgen -W "$(_urnic_processes)" -- "$2" ;;
+    --process | --pid) compgen -W "$(_urnic_processes)" -- "$2" ;;
   esac
 }
 
@@ -125,12 +126,12 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route show top export trace capture explain state demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show top export trace capture dump explain state demo doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
   elif [[ $command == run ]]; then
     found=$(compgen -c -- "$cur")
-  elif [[ $command == @(addr|route|state) ]] && ((places == 0)); then
+  elif [[ $command == @(addr|route|state|dump) ]] && ((places == 0)); then
     found=$(compgen -W "$(_urnic_devices)" -- "$cur")
   fi
   [[ -z $found ]] || mapfile -t COMPREPLY <<<"$found"

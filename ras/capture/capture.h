@@ -6,7 +6,7 @@
 // comes before a deadline, the capture ends by itself. It has a fixed number of
 // places; frames that find none are counted.
 //
-// Thread: the holder of the engine's token; active() also others.
+// Thread: the holder of the engine's token.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +33,7 @@ class Capture {
   struct Config {
     // Bytes of each frame that are kept.
     uint32_t snap_bytes = 0;
-    // Empty: all frames.
+    // Which frames are kept; `bytes` are those of the whole frame. Empty: all.
     std::function<bool(const CapturedFrame&)> wants;
   };
   // Memory of a capture.
@@ -50,6 +50,7 @@ class Capture {
   // Frees the memory.
   void Stop();
   // True until Stop(), even if the deadline has passed since.
+  // IsUnderWay() looks at the deadline, too.
   bool active() const { return active_; }
   bool IsUnderWay(Time now) const { return active_ && now <= deadline_; }
 

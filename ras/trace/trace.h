@@ -15,7 +15,7 @@
 // (TraceLevels::hot()).
 //
 // Threads: any may read and set levels. The ring belongs to the holder of the
-// engine's token.
+// engine's token; while it is held (Hold()), any thread may read it.
 
 #include <array>
 #include <atomic>
@@ -102,7 +102,7 @@ class TraceLevels {
     const TracePointWords& words = WordsOf(point);
     return Of(words.component) >= words.level;
   }
-  // Whether any level is hot.
+  // Whether any component has a hot level.
   bool hot() const { return hot_.load(std::memory_order_relaxed); }
 
  private:

@@ -14,6 +14,7 @@ import suite
 import test_addresses  # pylint: disable=unused-import
 import test_bad_packets  # pylint: disable=unused-import
 import test_capture  # pylint: disable=unused-import
+import test_recorder  # pylint: disable=unused-import
 import test_claims  # pylint: disable=unused-import
 import test_cost  # pylint: disable=unused-import
 import test_counters  # pylint: disable=unused-import

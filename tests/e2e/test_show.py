@@ -70,10 +70,10 @@ def show_in_mid_transfer(context, bed_name):
             context.check(device["qps"] == 2 and device["pds"] == 1, device)
 
 
-def begin_transfer(context, place, argv):
+def begin_transfer(context, place, argv, variables=None):
     """Starts a server and a client, and returns them once the client has sent
     something."""
-    env = {"XDG_RUNTIME_DIR": place.directory}
+    env = {"XDG_RUNTIME_DIR": place.directory} | (variables or {})
     server, client = place.spawn_pair(argv, {"env": env}, {"env": env})
 
     def sends():
@@ -84,11 +84,11 @@ def begin_transfer(context, place, argv):
     return server, client
 
 
-def begin_rping(context, place):
+def begin_rping(context, place, variables=None):
     """Starts rping's server and client, and returns them once they are
     connected."""
     argv = ["rping", "-a", beds.SERVER_IP["v4"], "-p", "7999", "-C", "1000000"]
-    env = {"XDG_RUNTIME_DIR": place.directory}
+    env = {"XDG_RUNTIME_DIR": place.directory} | (variables or {})
     server = place.spawn(0, [*argv, "-s"], env=env)
 
     def listens():

@@ -306,15 +306,16 @@ template <>
 struct FieldsOf<cc::SharedPath> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, cc, round_trip, reordering_ns, most_held, under_way,
-                  port, in_port, users, waiting, estimated_at, answered_at);
+    URNIC_MEMBERS(f, s, cc, round_trip, round_trips, reordering_ns, most_held,
+                  under_way, port, in_port, users, waiting, estimated_at,
+                  answered_at);
     f.Group("cc", cc);
     f.Group("round_trip", round_trip);
     f("reordering_ns", reordering_ns);
     f.Since("answered_at", answered_at, answered_at.ns() != 0);
-    // Each flow has its part.
-    f.Elsewhere(most_held, under_way, port, in_port, users, waiting,
-                estimated_at);
+    // Each flow has its part, and what was measured here stays here.
+    f.Elsewhere(round_trips, most_held, under_way, port, in_port, users,
+                waiting, estimated_at);
   }
 };
 

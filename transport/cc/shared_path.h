@@ -21,6 +21,7 @@
 
 #include "transport/base/time.h"
 #include "transport/cc/delay_window.h"
+#include "transport/cc/round_trip_counts.h"
 #include "transport/cc/round_trip_estimate.h"
 
 namespace urnic::cc {
@@ -81,6 +82,7 @@ struct SharedPath {
   // that took longer than was expected: the others would make the estimate
   // forget within a round trip that some are long.
   void OnRoundTrip(Time now, Duration sample) {
+    round_trips.Add(sample);
     if (now - estimated_at < round_trip.smoothed() &&
         sample <= round_trip.longest() && round_trip.known()) {
       return;
@@ -126,6 +128,7 @@ struct SharedPath {
 
   DelayWindow cc;
   RoundTripEstimate round_trip;
+  RoundTripCounts round_trips;
   // How long a gap waits before it is sent again: the path reorders so much.
   uint32_t reordering_ns = 0;
   uint32_t most_held = 0;  // of one flow, since the last OnNotHeld()

@@ -23,6 +23,7 @@ void AddAddrCommand(CLI::App& app, int* exit_status);
 void AddCaptureCommand(CLI::App& app, int* exit_status);
 void AddDemoCommand(CLI::App& app, int* exit_status);
 void AddDoctorCommand(CLI::App& app, int* exit_status);
+void AddDumpCommand(CLI::App& app, int* exit_status);
 void AddExplainCommand(CLI::App& app, int* exit_status);
 void AddExportCommand(CLI::App& app, int* exit_status);
 void AddRouteCommand(CLI::App& app, int* exit_status);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/cli/recorded.h"
 #include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_facts.h"
 
@@ -43,15 +44,40 @@ absl::StatusOr<std::vector<RnicProcess>> ProgramsOf(
   return found;
 }
 
+namespace {
+
+absl::StatusOr<Answers> AskPrograms(const FactQuery& query,
+                                    const std::vector<FactFilter>& filters,
+                                    const std::string& kind,
+                                    const char* command) {
+  const auto found = ProgramsOf(query, filters);
+  if (!found.ok()) return found.status();
+  Answers answers;
+  answers.objects = ObjectsOfAll(*found, kind, command, &answers.complete);
+  return answers;
+}
+
+absl::StatusOr<Answers> AskRecording(const FactQuery& query,
+                                     const std::string& kind,
+                                     const char* command) {
+  const auto answer = RecordedAnswer(query.from, "show " + kind, command);
+  if (!answer.ok()) return answer.status();
+  auto objects = ParseFactList(answer->text);
+  if (!objects.ok()) return objects.status();
+  return Answers{.objects = *std::move(objects), .complete = !answer->is_cut};
+}
+
+}  // namespace
+
 absl::StatusOr<Answers> Ask(const FactQuery& query, const std::string& kind,
                             const char* command) {
   const auto filters = ParseFilters(query.filters);
   if (!filters.ok()) return filters.status();
-  const auto found = ProgramsOf(query, *filters);
-  if (!found.ok()) return found.status();
-  Answers answers;
-  auto& objects = answers.objects;
-  objects = ObjectsOfAll(*found, kind, command, &answers.complete);
+  auto answers = query.from.empty()
+                     ? AskPrograms(query, *filters, kind, command)
+                     : AskRecording(query, kind, command);
+  if (!answers.ok()) return answers;
+  auto& objects = answers->objects;
   DropRepeated(objects);
   if (absl::Status s = CheckNames(objects, *filters); !s.ok()) return s;
   std::erase_if(objects, [&](const Facts& o) { return !Matches(o, *filters); });

@@ -18,6 +18,7 @@ namespace urnic {
 struct FactQuery {
   std::vector<std::string> filters;
   std::string process;
+  std::string from;  // a recording (ras/recorder), instead of programs
   bool details = false;
   bool json = false;
   bool pretty = false;
@@ -29,7 +30,7 @@ void AddFactQuery(CLI::App& command, FactQuery* query);
 
 struct Answers {
   std::vector<Facts> objects;
-  bool complete = true;  // every program has answered
+  bool complete = true;  // every program has answered, or all was recorded
 };
 
 // The programs that a filter by pid does not exclude: a stopped one would delay
@@ -37,8 +38,8 @@ struct Answers {
 absl::StatusOr<std::vector<RnicProcess>> ProgramsOf(
     const FactQuery& query, const std::vector<FactFilter>& filters);
 
-// The objects of a kind that match. Says on stderr, after "urnic COMMAND: ",
-// which programs do not answer.
+// The objects of a kind that match. Of a recording, all that was recorded. Says
+// on stderr, after "urnic COMMAND: ", which programs do not answer.
 absl::StatusOr<Answers> Ask(const FactQuery& query, const std::string& kind,
                             const char* command);
 

@@ -138,6 +138,7 @@ int main(int argc, char** argv) {
   urnic::AddExportCommand(app, &exit_status);
   urnic::AddTraceCommand(app, &exit_status);
   urnic::AddCaptureCommand(app, &exit_status);
+  urnic::AddDumpCommand(app, &exit_status);
   urnic::AddExplainCommand(app, &exit_status);
   urnic::AddStateCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);

@@ -193,6 +193,12 @@ void AddQp(const Facts& qp, Families& families) {
                    if (!value.empty())
                      AddCounter(metric, text, labels, value, families);
                  });
+  const std::string received = ValueOf(qp, "packets-received");
+  if (!received.empty()) {
+    AddCounter(MetricName("qp", "packets_received"),
+               "packets that the queue pair was given", labels, received,
+               families);
+  }
   for (const auto& [name, help] : kGauges) {
     const std::string value = ValueOf(qp, name);
     if (!value.empty())

@@ -11,6 +11,7 @@
 #include "verbs/cli/command.h"
 #include "verbs/cli/did_you_mean.h"
 #include "verbs/cli/fact_query.h"
+#include "verbs/cli/recorded.h"
 
 namespace urnic {
 namespace {
@@ -28,8 +29,8 @@ int Complain(const absl::Status& status) {
 
 absl::Status CheckKind(const std::string& kind) {
   const std::vector<std::string> kinds = {
-      "dev", "link", "qp",    "cq",  "mr",    "mw",    "pd",
-      "srq", "ah",   "cm_id", "tcp", "event", "error", "stat"};
+      "dev", "link",  "qp",  "cq",    "mr",    "mw",       "pd",  "srq",
+      "ah",  "cm_id", "tcp", "event", "error", "snapshot", "stat"};
   if (std::ranges::count(kinds, kind) != 0) return absl::OkStatus();
   const std::string advice = DidYouMean(kind, kinds);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -54,7 +55,7 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
       "show", "List the objects of RNICs in running programs");
   command->footer(
       "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, cm_id, "
-      "tcp, event, error or stat. "
+      "tcp, event, error, snapshot or stat. "
       "FILTER is a name and its value, as they are printed; values may be "
       "lists and "
       "ranges: urnic show qp lqpn 17,20-30 type RC. Shows programs of the same "
@@ -63,6 +64,7 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
   command->add_option("KIND", arguments->kind, "The kind of object")
       ->configurable(false);
   AddFactQuery(*command, &arguments->query);
+  AddFromOption(*command, &arguments->query.from);
   command->callback(
       [arguments, exit_status] { *exit_status = Show(*arguments); });
 }

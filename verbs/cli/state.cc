@@ -10,6 +10,7 @@
 #include "transport/work/image.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/image_view.h"
+#include "verbs/cli/recorded.h"
 #include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_process.h"
 
@@ -19,6 +20,7 @@ namespace {
 struct StateArguments {
   std::string device;
   std::string process;
+  std::string from;               // a recording, instead of programs
   std::optional<std::string> qp;  // as a user writes it
   std::optional<uint32_t> qpn;    // the same, parsed; none: all, in short
 };
@@ -67,15 +69,37 @@ absl::Status ShowImages(const std::string& answer,
   return absl::OkStatus();
 }
 
-int Show(StateArguments arguments) {
-  if (arguments.qp) {
-    arguments.qpn = ReadQpn(*arguments.qp);
-    if (!arguments.qpn) {
-      (void)Complain("--qp \"" + *arguments.qp +
-                     "\" is not a QPN (0 to 0xffffff)");
-      return kExitUsage;
-    }
-  }
+// Prints the images of an answer under a heading. False: it has none that was
+// asked for.
+bool PrintImages(const std::string& heading, const std::string& answer,
+                 const StateArguments& arguments, absl::Status& status) {
+  std::string shown;
+  status = ShowImages(answer, arguments, shown);
+  if (arguments.qpn && shown.empty()) return false;
+  std::printf("%s\n%s", heading.c_str(), shown.c_str());
+  return true;
+}
+
+int ComplainOfQpn(uint32_t qpn) {
+  char text[80];
+  std::snprintf(text, sizeof(text),
+                "no queue pair 0x%06x; to list all, leave --qp out", qpn);
+  return Complain(text);
+}
+
+int ShowRecorded(const StateArguments& arguments) {
+  const auto answer = RecordedAnswer(arguments.from, "state", "state");
+  if (!answer.ok()) return Complain(std::string(answer.status().message()));
+  absl::Status status;
+  const bool any = PrintImages(arguments.from, answer->text, arguments, status);
+  if (!status.ok())
+    return Complain(
+        absl::StrCat(arguments.from, ": ", std::string(status.message())));
+  if (!any) return ComplainOfQpn(*arguments.qpn);
+  return answer->is_cut ? kExitFailed : kExitOk;
+}
+
+int ShowRunning(const StateArguments& arguments) {
   const auto found = FindRnics(arguments.device, arguments.process);
   if (!found.ok()) return Complain(std::string(found.status().message()));
   int exit_status = kExitOk;
@@ -86,20 +110,27 @@ int Show(StateArguments arguments) {
       exit_status = Complain(std::string(answer.status().message()));
       continue;
     }
-    std::string shown;
-    if (absl::Status s = ShowImages(*answer, arguments, shown); !s.ok())
-      exit_status = Complain(std::string(Unreadable(rnic, s).message()));
-    if (arguments.qpn && shown.empty()) continue;
-    any = true;
-    std::printf("%s, %s\n%s", rnic.device.c_str(), rnic.Describe().c_str(),
-                shown.c_str());
+    absl::Status status;
+    any |= PrintImages(rnic.device + ", " + rnic.Describe(), *answer, arguments,
+                       status);
+    if (!status.ok())
+      exit_status = Complain(std::string(Unreadable(rnic, status).message()));
   }
   if (any || exit_status != kExitOk) return exit_status;
-  char text[80];
-  std::snprintf(text, sizeof(text),
-                "no queue pair 0x%06x; to list all, leave --qp out",
-                *arguments.qpn);
-  return Complain(text);
+  return ComplainOfQpn(*arguments.qpn);
+}
+
+int Show(StateArguments arguments) {
+  if (arguments.qp) {
+    arguments.qpn = ReadQpn(*arguments.qp);
+    if (!arguments.qpn) {
+      (void)Complain("--qp \"" + *arguments.qp +
+                     "\" is not a QPN (0 to 0xffffff)");
+      return kExitUsage;
+    }
+  }
+  return arguments.from.empty() ? ShowRunning(arguments)
+                                : ShowRecorded(arguments);
 }
 
 }  // namespace
@@ -118,6 +149,7 @@ void AddStateCommand(CLI::App& app, int* exit_status) {
                    "Only this device, for example urnic0")
       ->configurable(false);
   AddProcessOption(*command, &arguments->process);
+  AddFromOption(*command, &arguments->from);
   command
       ->add_option("--qp", arguments->qp,
                    "All fields of the queue pair with this number")

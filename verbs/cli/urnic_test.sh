@@ -173,7 +173,7 @@ status 0 "$urnic" --version
 expect "version: $out" contains "$out" '^urnic [0-9]+\.'
 status 0 "$urnic" --help
 expect "help has run and doctor: $out" contains "$out" '^ +run .*'
-expect "help has nothing unbuilt" lacks "$out" '^ +dump '
+expect "help has nothing unbuilt" lacks "$out" '^ +guard '
 help=$out
 status 0 "$urnic" help
 expect "help is --help" test "$out" = "$help"
@@ -187,7 +187,7 @@ status 2 "$urnic"
 expect "says so: $out" contains "$out" '^urnic: no subcommand; the subcommands are run'
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" 'unknown subcommand "dance"'
-expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, explain, state, demo, doctor'
+expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, explain, state, demo, doctor'
 status 2 "$urnic" ruN --port loop true
 expect "guesses: $out" contains "$out" \
   '^urnic: unknown subcommand "ruN": did you mean "run"\?$'

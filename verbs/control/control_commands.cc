@@ -17,6 +17,7 @@
 #include "verbs/control/capture_commands.h"
 #include "verbs/control/control_protocol.h"
 #include "verbs/control/debug_log.h"
+#include "verbs/control/dump.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/object_facts.h"
 #include "verbs/control/open_nic.h"
@@ -205,6 +206,10 @@ std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
     return {[&](uint64_t n, auto& out) { return DescribeEvents(nic, n, out); }};
   if (kind == "error")
     return {[&](uint64_t n, auto& out) { return DescribeErrors(nic, n, out); }};
+  if (kind == "snapshot") {
+    return {
+        [&](uint64_t n, auto& out) { return DescribeSnapshots(nic, n, out); }};
+  }
   if (kind == "stat")
     return {[&](uint64_t, auto& out) {
       DescribeStats(nic, out);
@@ -285,7 +290,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   }
   return RefusedAnswer(
       "unknown request; the requests are addr and route (alone, with add, with "
-      "del), counters, show KIND, state, trace LEVELS and capture");
+      "del), counters, show KIND, state, dump, trace LEVELS and capture");
 }
 
 }  // namespace
@@ -298,6 +303,7 @@ void AnswerControl(OpenNic& nic, std::string_view request,
                    const ControlSocket::Reply& reply) {
   constexpr std::string_view kShow = "show ";
   if (request == "state") return SendState(nic, reply);
+  if (request == "dump") return SendDump(nic, reply);
   if (request.starts_with(kShow)) {
     return SendFacts(nic, request.substr(kShow.size()), reply);
   }

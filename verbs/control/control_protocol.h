@@ -19,6 +19,7 @@
 //   route del ROUTE   removes one of its own, by prefix, router and metric
 //   counters          lists the counters of the port
 //   state             the state of all queue pairs and connections
+//   dump              stops the RNIC, copies its state, and lets it go on
 //   show KIND         what is known of all objects of a kind: those of `urnic
 //                     show`, trace (the events) and trace-level
 //   capture start SNAP [lqpn QPN] [peer PREFIX]
@@ -47,6 +48,7 @@
 //   state             the images of the queue pairs, then those of connections
 //                     of iWARP without a queue pair, then those of rdma_cm's
 //                     connections of RoCE (transport/work/image.h)
+//   dump              a recording (ras/recorder/format.h)
 //   capture read      packet blocks of pcapng, of interface 0
 //   capture stop      a line: how many frames were lost
 //   show              a line of facts (ras/facts/facts.h) for each object

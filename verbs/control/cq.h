@@ -90,6 +90,7 @@ class Cq final : private EngineEvents {
 
   Device& device() const { return device_; }
   CompletionQueue* engine_end() { return &engine_end_; }
+  const CompletionQueue* engine_end() const { return &engine_end_; }
   void* user() const { return user_; }
   const Owner& owner() const { return owner_; }
 

@@ -78,6 +78,14 @@ void Device::NoteRefusal(const absl::Status& status) {
                            .text = std::string(WithoutCode(status))});
 }
 
+void Device::NotePostRefusal(Failure failure) {
+  constexpr Duration kPatience = Duration::Microseconds(100);
+  DebugLog(absl::StrCat(ErrorName(failure.code), ": ", failure.text));
+  failure.iwarp = HasService(kind(), QpService::kIwarp);
+  Engine::ControlScope scope(engine(), kPatience);
+  if (scope.entered()) engine().failures().Add(std::move(failure));
+}
+
 void Device::Listen(EventSink* sink) {
   std::lock_guard lock(listeners_mutex_);
   listeners_.push_back(sink);

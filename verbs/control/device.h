@@ -70,6 +70,10 @@ class Device final : private OpenNic::Watcher {
   // A call of the program was refused: for `urnic show error` and the logs.
   // REQUIRES: the token is not held.
   void NoteRefusal(const absl::Status& status);
+  // The same for a call that posts, and so does not wait: if another thread has
+  // the token for 100 us, the debug log alone is told. `failure.iwarp` is set
+  // here.
+  void NotePostRefusal(Failure failure);
 
   // Until Unlisten() returns, `sink` is told of changes of the port.
   void Listen(EventSink* sink);

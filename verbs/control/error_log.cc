@@ -65,7 +65,7 @@ bool ErrorLog::StartThread() {
   if (!thread.has_value()) return false;
   thread_ = *std::move(thread);
   Engine::ControlScope scope(nic_.engine());
-  nic_.engine().failures().Watch([this] { Wake(); });
+  nic_.engine().failures().Watch(this, [this] { Wake(); });
   return true;
 }
 
@@ -73,7 +73,7 @@ ErrorLog::~ErrorLog() {
   if (thread_.joinable()) {
     {
       Engine::ControlScope scope(nic_.engine());
-      nic_.engine().failures().Watch(nullptr);
+      nic_.engine().failures().Unwatch(this);
     }
     stop_.store(true);
     Wake();

@@ -106,7 +106,7 @@ void DescribeLink(Device& device, std::string& out) {
   }
 }
 
-void Describe(Pd& pd, std::string& out) {
+void Describe(const Pd& pd, std::string& out) {
   FactWriter facts("pd", out);
   facts.Add("dev", pd.device().name());
   facts.Add("pdn", pd.id());
@@ -114,7 +114,7 @@ void Describe(Pd& pd, std::string& out) {
   AddOwner(pd.owner(), facts);
 }
 
-void Describe(Cq& cq, std::string& out) {
+void Describe(const Cq& cq, std::string& out) {
   FactWriter facts("cq", out);
   facts.Add("dev", cq.device().name());
   facts.Add("cqn", cq.number());
@@ -329,6 +329,14 @@ std::optional<ObjectKind> ObjectKindOf(std::string_view name) {
   const auto at = std::ranges::find(kNames, name);
   if (at == kNames.end()) return std::nullopt;
   return static_cast<ObjectKind>(at - kNames.begin());
+}
+
+void DescribeWithQueues(Qp& qp, std::string& out) {
+  Describe(qp, out);
+  if (qp.send_cq() != nullptr) Describe(*qp.send_cq(), out);
+  if (qp.recv_cq() != nullptr && qp.recv_cq() != qp.send_cq())
+    Describe(*qp.recv_cq(), out);
+  if (qp.pd() != nullptr) Describe(*qp.pd(), out);
 }
 
 std::optional<uint64_t> DescribeObjects(Device& device, ObjectKind what,

@@ -11,6 +11,7 @@
 namespace urnic::control {
 
 class Device;
+class Qp;
 
 enum class ObjectKind : uint8_t {
   kDev,
@@ -27,6 +28,11 @@ enum class ObjectKind : uint8_t {
 
 // The kind with this name, as in "qp".
 std::optional<ObjectKind> ObjectKindOf(std::string_view name);
+
+// Appends the lines of a queue pair and of the objects that it uses, except for
+// memory regions and shared receive queues: those would take a lock. The token
+// is held.
+void DescribeWithQueues(Qp& qp, std::string& out);
 
 // Appends the lines of some objects of that kind, from `serial` on. Returns the
 // serial number to continue from; none: that was all. Any thread that does not

@@ -96,6 +96,7 @@ void OpenNic::ReportAll() {
   TheOpenNics().VisitAtExit([](OpenNic& nic) {
     nic.Report();
     if (nic.error_log_ != nullptr) nic.error_log_->AwaitWritten(kPatience);
+    if (nic.recorder_ != nullptr) nic.recorder_->End();
   });
 }
 
@@ -203,6 +204,7 @@ absl::Status OpenNic::Start() {
   SetChosenTraceLevels(*this);
   OpenControlSocket();
   error_log_ = ErrorLog::Start(*this);
+  recorder_ = Recorder::Start(*this);
   nic_->AwaitPort();
   {
     std::lock_guard lock(announce_mutex_);

@@ -32,6 +32,7 @@
 #include "verbs/control/gid_table.h"
 #include "verbs/control/no_listener.h"
 #include "verbs/control/object_facts.h"
+#include "verbs/control/recorder.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic::control {
@@ -96,8 +97,8 @@ class OpenNic {
   static void AwaitHeldFrames();
 
   // At exit(): writes the counters of the open ports of this process, as
-  // closing them does (stats_file.h), and waits for the error log, 200 ms at
-  // most.
+  // closing them does (stats_file.h), waits for the error log, 200 ms at most,
+  // and ends the recordings.
   static void ReportAll();
 
   // REQUIRES: no object is left.
@@ -187,6 +188,7 @@ class OpenNic {
   DeviceRoutes routes_;
   std::unique_ptr<ControlSocket> control_socket_;
   std::unique_ptr<ErrorLog> error_log_;
+  std::unique_ptr<Recorder> recorder_;
 
   bool reported_ = false;  // under the mutex of the open ports
 };

@@ -159,6 +159,9 @@ class Qp final : private QpEvents {
   absl::Status Named(const absl::Status& status) const;
 
   void OnQpEvent(EngineQp& qp, QpEvent event) override;
+  void DescribeFailed(const EngineQp&, std::string& lines) override {
+    DescribeWithQueues(*this, lines);
+  }
 
   Posting posting_;
   const QpService service_;

@@ -1,6 +1,7 @@
 #include "verbs/control/ring_facts.h"
 
 #include <cstddef>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/error_code.h"
@@ -29,6 +30,26 @@ void DescribeEvent(const Happening& happening, const OpenNic& nic, Time now,
   AddOwner(ThisProcess(), facts);
   facts.BeginDetails();
   facts.Add("what", WordsOf(happening.event).text);
+}
+
+// Its lines of facts, each with what it belongs to before its own facts.
+void DescribeState(const Failure& failure, const OpenNic&, Time now,
+                   std::string& out) {
+  for (std::string_view rest = failure.state; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(line.size() + 1);
+    const size_t kind_bytes = line.find('\t');
+    {
+      FactWriter facts("snapshot", out);
+      facts.Add("failed-lqpn", failure.qpn);
+      facts.Add("failed-at", WallTimeText(now - failure.at));
+      facts.Add("code", ErrorName(failure.code));
+      facts.Add("object", line.substr(0, kind_bytes));
+    }
+    out.pop_back();
+    out += line.substr(kind_bytes);
+    out += '\n';
+  }
 }
 
 // `ring`: a History or Failures.
@@ -85,6 +106,11 @@ std::optional<uint64_t> DescribeEvents(OpenNic& nic, uint64_t number,
 std::optional<uint64_t> DescribeErrors(OpenNic& nic, uint64_t number,
                                        std::string& out) {
   return DescribeRing(nic, nic.engine().failures(), number, DescribeError, out);
+}
+
+std::optional<uint64_t> DescribeSnapshots(OpenNic& nic, uint64_t number,
+                                          std::string& out) {
+  return DescribeRing(nic, nic.engine().failures(), number, DescribeState, out);
 }
 
 void DescribeError(const Failure& failure, const OpenNic& nic, Time now,

@@ -5,9 +5,9 @@
 // `urnic show error`, and the error log. Of all devices of the port, in the
 // order of time.
 //
-// The first two append some lines, from the entry `number` on, and return the
-// number to continue from; none: that was all. Any thread that does not hold
-// the token.
+// Those with a number append some lines, from the entry `number` on, and return
+// the number to continue from; none: that was all. Any thread that does not
+// hold the token.
 
 #include <cstdint>
 #include <optional>
@@ -32,6 +32,10 @@ std::optional<uint64_t> DescribeEvents(OpenNic& nic, uint64_t number,
                                        std::string& out);
 std::optional<uint64_t> DescribeErrors(OpenNic& nic, uint64_t number,
                                        std::string& out);
+// How queue pairs, and what they use, were when they failed: `urnic show
+// snapshot`.
+std::optional<uint64_t> DescribeSnapshots(OpenNic& nic, uint64_t number,
+                                          std::string& out);
 // One line. `now`: of the engine's clock.
 void DescribeError(const Failure& failure, const OpenNic& nic, Time now,
                    std::string& out);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
+#include "verbs/control/device_kind.h"
 #include "verbs/control/errors.h"
 
 namespace urnic::control {
@@ -156,7 +157,9 @@ void Srq::OnSrqLimit(SharedReceiveQueue&) {
 
 void Srq::OnSrqError(SharedReceiveQueue&) {
   pd_.device().engine().failures().Add(
-      {.code = ErrorCode::kSrqError, .srqn = static_cast<uint32_t>(number())});
+      {.code = ErrorCode::kSrqError,
+       .iwarp = HasService(pd_.device().kind(), QpService::kIwarp),
+       .srqn = static_cast<uint32_t>(number())});
   if (events_ != nullptr) events_->OnSrqError(*this);
 }
 

@@ -12,6 +12,7 @@
 #include "ras/trace/trace.h"
 #include "transport/wire/opcode_table.h"
 #include "transport/work/image_fields.h"
+#include "verbs/abi/rnic_abi.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/failure_text.h"
 #include "verbs/control/limits.h"
@@ -29,13 +30,43 @@ constexpr size_t kStep = 256;
 // Empty: the number is not one that has a name.
 template <size_t kNames>
 std::string_view NameIn(const char* const (&names)[kNames], uint64_t number) {
-  return number < kNames ? names[number] : "";
+  return number < kNames && names[number] != nullptr ? names[number] : "";
+}
+
+std::string_view NameOfWcOpcode(uint64_t opcode) {
+  switch (opcode) {
+    case URNIC_WC_SEND:
+      return "SEND";
+    case URNIC_WC_RDMA_WRITE:
+      return "RDMA_WRITE";
+    case URNIC_WC_RDMA_READ:
+      return "RDMA_READ";
+    case URNIC_WC_COMP_SWAP:
+      return "COMP_SWAP";
+    case URNIC_WC_FETCH_ADD:
+      return "FETCH_ADD";
+    case URNIC_WC_BIND_MW:
+      return "BIND_MW";
+    case URNIC_WC_LOCAL_INV:
+      return "LOCAL_INV";
+    case URNIC_WC_FLUSH:
+      return "FLUSH";
+    case URNIC_WC_ATOMIC_WRITE:
+      return "ATOMIC_WRITE";
+    case URNIC_WC_RECV:
+      return "RECV";
+    case URNIC_WC_RECV_RDMA_WITH_IMM:
+      return "RECV_RDMA_WITH_IMM";
+    default:
+      return "";
+  }
 }
 
 std::string_view NameOfWord(TracePoint point, std::string_view word,
                             uint64_t value) {
   if (word == "verdict") return NameIn(kRxVerdictNames, value);
   if (word == "wc-status") return NameIn(kCompletionStatusNames, value);
+  if (word == "wc-opcode") return NameOfWcOpcode(value);
   if (word == "state") return NameIn(kQpStateNames, value);
   const bool is_packet =
       point == TracePoint::kPacketReceived || point == TracePoint::kPacketSent;

@@ -37,6 +37,8 @@ URNIC_UNCANCELLED(int, epoll_wait,
                   (int fd, epoll_event* events, int count, int timeout_ms),
                   (fd, events, count, timeout_ms))
 URNIC_UNCANCELLED(int, eventfd_write, (int fd, eventfd_t value), (fd, value))
+URNIC_UNCANCELLED(int, fallocate, (int fd, int mode, off_t offset, off_t bytes),
+                  (fd, mode, offset, bytes))
 URNIC_UNCANCELLED(int, fallocate64,
                   (int fd, int mode, off64_t offset, off64_t bytes),
                   (fd, mode, offset, bytes))
@@ -69,6 +71,9 @@ URNIC_UNCANCELLED(int, __ppoll_chk,
 URNIC_UNCANCELLED(ssize_t, pread64,
                   (int fd, void* to, size_t bytes, off64_t offset),
                   (fd, to, bytes, offset))
+URNIC_UNCANCELLED(ssize_t, pwrite,
+                  (int fd, const void* from, size_t bytes, off_t offset),
+                  (fd, from, bytes, offset))
 URNIC_UNCANCELLED(ssize_t, pwrite64,
                   (int fd, const void* from, size_t bytes, off64_t offset),
                   (fd, from, bytes, offset))

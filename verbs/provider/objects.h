@@ -187,6 +187,7 @@ struct MemoryWindow {
 struct WorkList {
   uint32_t begin = 0;            // the ring's producer index at the start
   int error = 0;                 // the first one; later calls do nothing
+  const char* why = "";          // the error in words
   urnic_sq_wqe* last = nullptr;  // the request that setters apply to
 };
 

@@ -5,6 +5,9 @@
 // through verb.h, which makes them fail with EIO in a forked child and sets
 // errno whenever one fails.
 
+#include <cerrno>
+#include <string>
+
 #include "absl/status/status.h"
 #include "verbs/provider/objects.h"
 #include "verbs/provider/private_interface.h"
@@ -142,6 +145,16 @@ int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 // type 2, EPERM if window and region are of different domains.
 int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
               urnic_sq_wqe* wqe);
+// What WriteBind() means by its errno.
+const char* WhyNoBind(int error);
+// Whether a call that posts was refused for a mistake of the program. A full
+// queue is none, since programs post until then, and a forked child has no
+// device.
+inline bool IsMistake(int error) { return error != ENOMEM && error != EIO; }
+// Tells `urnic show error` and the logs of one. `failure` says whose call it
+// was. REQUIRES: IsMistake(error)
+void NoteRefusedPost(int error, ibv_context* context, Failure failure,
+                     std::string why);
 // A queue pair that failed by itself takes requests in any state but RESET,
 // and flushes them. REQUIRES: no spin lock is held.
 inline bool MayPost(const std::atomic<bool>& may,

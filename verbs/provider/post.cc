@@ -10,8 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "ras/errors/error_code.h"
 #include "transport/work/request.h"
-#include "verbs/control/debug_log.h"
-#include "verbs/control/device_kind.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"
@@ -193,28 +191,13 @@ ErrorCode CodeOfErrno(int error) {
   return error == EOPNOTSUPP ? ErrorCode::kNotBuilt : ErrorCode::kBadAttribute;
 }
 
-// For `urnic show error` and the logs. Posting never waits: if another thread
-// has the token for long, the refusal is in the debug log alone.
-void NoteRefusal(ibv_context* context, Failure failure) {
-  constexpr Duration kPatience = Duration::Microseconds(100);
-  control::DebugLog(absl::StrCat(ErrorName(failure.code), ": ", failure.text));
-  control::Device& device = Context::From(context)->device();
-  failure.iwarp = control::HasService(device.kind(), QpService::kIwarp);
-  Engine::ControlScope scope(device.engine(), kPatience);
-  if (scope.entered()) device.engine().failures().Add(std::move(failure));
-}
-
-// Reports the request at which a call stopped. Full queues are not noted, since
-// programs post until then, and a forked child has no device.
+// Reports the request at which a call stopped.
 template <typename Wr, typename Why>
 [[gnu::cold, gnu::noinline]] int Refuse(int error, ibv_context* context,
                                         Failure failure, Wr* wr, Wr** bad,
                                         const Why& why) {
-  if (error != ENOMEM && error != EIO) {
-    failure.code = CodeOfErrno(error);
-    failure.text = why();
-    NoteRefusal(context, std::move(failure));
-  }
+  if (IsMistake(error))
+    NoteRefusedPost(error, context, std::move(failure), why());
   *bad = wr;
   errno = error;
   return error;
@@ -227,6 +210,19 @@ bool OneDomain(ibv_pd* a, ibv_pd* b) {
 }
 
 }  // namespace
+
+void NoteRefusedPost(int error, ibv_context* context, Failure failure,
+                     std::string why) {
+  failure.code = CodeOfErrno(error);
+  failure.text = std::move(why);
+  Context::From(context)->device().NotePostRefusal(std::move(failure));
+}
+
+const char* WhyNoBind(int error) {
+  return error == EPERM
+             ? "window and region are of different protection domains"
+             : "a window, a region or access flags that cannot be bound";
+}
 
 int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
               urnic_sq_wqe* wqe) {
@@ -315,12 +311,19 @@ int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   Posting& posting = *QueuePair::From(qp)->posting;
-  if (!MayPost(posting.may_send, posting) ||
-      (Bit(IBV_WR_BIND_MW) & posting.opcodes) == 0 ||
-      (bind->send_flags & ~kSendFlags) != 0) {
-    return EINVAL;
-  }
+  const auto refuse = [&](int error, const char* why) {
+    NoteRefusedPost(error, qp->context, {.qpn = qp->qp_num},
+                    absl::StrCat("bind_mw: ", why));
+    return error;
+  };
+  if (!MayPost(posting.may_send, posting))
+    return refuse(EINVAL, "the queue pair is not in state RTS");
+  if ((Bit(IBV_WR_BIND_MW) & posting.opcodes) == 0)
+    return refuse(EINVAL, "its service binds no windows");
+  if ((bind->send_flags & ~kSendFlags) != 0)
+    return refuse(EINVAL, "send_flags has an unknown flag");
   const uint32_t new_key = ibv_inc_rkey(mw->rkey);
+  int error = 0;
   {
     control::OptionalLock lock(posting.sq_lock);
     uint8_t* entry = posting.sq.Next();
@@ -330,13 +333,14 @@ int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
     wqe->flags = static_cast<uint8_t>(bind->send_flags & ~IBV_SEND_INLINE);
     wqe->num_sge = 0;
     wqe->wr_id = bind->wr_id;
-    if (const int error = WriteBind(mw, new_key, bind->bind_info, wqe)) {
-      return error;
+    error = WriteBind(mw, new_key, bind->bind_info, wqe);
+    if (error == 0) {
+      posting.sq.Advance();
+      posting.sq.Publish();
+      mw->rkey = new_key;
     }
-    posting.sq.Advance();
-    posting.sq.Publish();
-    mw->rkey = new_key;
   }
+  if (error != 0) return refuse(error, WhyNoBind(error));
   posting.engine->Doorbell(*posting.engine_qp);
   return 0;
 }

@@ -22,8 +22,11 @@ constexpr unsigned kSendFlags =
 
 // --- Building ---------------------------------------------------------------
 
-void Refuse(WorkList& list, int error) {
-  if (list.error == 0) list.error = error;
+void Refuse(WorkList& list, int error, const char* why) {
+  if (list.error == 0) {
+    list.error = error;
+    list.why = why;
+  }
   list.last = nullptr;
 }
 
@@ -34,11 +37,12 @@ urnic_sq_wqe* Begin(ibv_qp_ex* ex, uint8_t opcode) {
   WorkList& list = qp.list;
   if (list.error != 0) return nullptr;
   uint8_t* entry = qp.posting->sq.Next();
-  const int error = entry == nullptr                    ? ENOMEM
-                    : (ex->wr_flags & ~kSendFlags) != 0 ? EINVAL
-                                                        : 0;
-  if (error != 0) {
-    Refuse(list, error);
+  if (entry == nullptr) {
+    Refuse(list, ENOMEM, "the send queue is full");
+    return nullptr;
+  }
+  if ((ex->wr_flags & ~kSendFlags) != 0) {
+    Refuse(list, EINVAL, "wr_flags has an unknown flag");
     return nullptr;
   }
   qp.posting->sq.Advance();
@@ -56,7 +60,7 @@ urnic_sq_wqe* Begin(ibv_qp_ex* ex, uint8_t opcode) {
 urnic_sq_wqe* BeginAnswered(ibv_qp_ex* ex, uint8_t opcode) {
   QueuePair& qp = *QueuePair::From(ex);
   if (!qp.posting->may_read.load(std::memory_order_relaxed)) {
-    Refuse(qp.list, EINVAL);
+    Refuse(qp.list, EINVAL, "a read or an atomic, but max_rd_atomic is 0");
   }
   return Begin(ex, opcode);
 }
@@ -134,7 +138,10 @@ void WrFlush(ibv_qp_ex* ex, uint32_t rkey, uint64_t remote_addr, size_t bytes,
     const bool known =
         (type & ~(URNIC_FLUSH_GLOBAL | URNIC_FLUSH_PERSISTENT)) == 0 &&
         level <= 1 && bytes <= UINT32_MAX;
-    if (!known) Refuse(QueuePair::From(ex)->list, EINVAL);
+    if (!known) {
+      Refuse(QueuePair::From(ex)->list, EINVAL,
+             "a flush of an unknown type or level, or of more than 4 GiB");
+    }
     wqe->compare_add = type | (level != 0 ? unsigned{URNIC_FLUSH_MR} : 0u);
     wqe->swap = bytes;
   }
@@ -155,7 +162,7 @@ void WrBindMw(ibv_qp_ex* ex, ibv_mw* mw, uint32_t key,
   WorkList& list = QueuePair::From(ex)->list;
   const int error =
       mw->type != IBV_MW_TYPE_2 ? EINVAL : WriteBind(mw, key, *info, wqe);
-  if (error != 0) Refuse(list, error);
+  if (error != 0) Refuse(list, error, WhyNoBind(error));
   list.last = nullptr;
 }
 
@@ -166,7 +173,7 @@ void SetSgeList(ibv_qp_ex* ex, size_t count, const ibv_sge* sges) {
   urnic_sq_wqe* wqe = qp.list.last;
   if (wqe == nullptr) return;
   if (count > qp.posting->max_send_sge) {
-    Refuse(qp.list, EINVAL);
+    Refuse(qp.list, EINVAL, "more SGEs than max_send_sge");
     return;
   }
   wqe->flags &= static_cast<uint8_t>(~URNIC_SEND_INLINE);
@@ -189,7 +196,7 @@ void SetInlineDataList(ibv_qp_ex* ex, size_t count,
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     if (buffers[i].length > qp.posting->max_inline - bytes) {
-      Refuse(qp.list, EINVAL);
+      Refuse(qp.list, EINVAL, "more bytes than max_inline_data");
       return;
     }
     if (buffers[i].length == 0) continue;
@@ -209,7 +216,7 @@ void SetUdAddr(ibv_qp_ex* ex, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   WorkList& list = QueuePair::From(ex)->list;
   if (list.last == nullptr) return;
   if (ah == nullptr) {
-    Refuse(list, EINVAL);
+    Refuse(list, EINVAL, "no address handle");
     return;
   }
   list.last->to = {.address_handle = AddressHandle::From(ah)->number,
@@ -232,7 +239,9 @@ void WrStart(ibv_qp_ex* ex) {
                     : !MayPost(posting.may_send, posting) ? EINVAL
                                                           : 0;
   if (posting.sq_lock != nullptr) posting.sq_lock->Lock();
-  qp.list = {.begin = posting.sq.producer(), .error = error};
+  qp.list = {.begin = posting.sq.producer(),
+             .error = error,
+             .why = "the queue pair is not in state RTS"};
 }
 
 void Unlock(Posting& posting) {
@@ -248,7 +257,12 @@ int WrComplete(ibv_qp_ex* ex) {
   if (any) posting.sq.Publish();
   Unlock(posting);
   if (any) posting.engine->Doorbell(*posting.engine_qp);
-  if (error != 0) errno = error;
+  if (error == 0) return 0;
+  if (IsMistake(error)) {
+    NoteRefusedPost(error, qp.qp.context, {.qpn = qp.qp.qp_num},
+                    absl::StrCat("wr_complete: ", qp.list.why));
+  }
+  errno = error;
   return error;
 }
 

@@ -21,12 +21,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The lines of the log of a program that does `use(end)`.
-std::vector<std::string> LogOf(const std::function<void(End&)>& use) {
+std::vector<std::string> LogOf(const std::function<void(End&)>& use,
+                               const PairOptions& options = {}) {
   const std::string path = ::testing::TempDir() + "/refused_posts";
   setenv("URNIC_LOG", ("json:" + path).c_str(), 1);
   {
     OpenDevice device;
-    End end(device, {});
+    End end(device, options);
     use(end);
   }
   unsetenv("URNIC_LOG");
@@ -85,6 +86,37 @@ TEST(RefusedPostTest, AFullQueueIsNoError) {
     EXPECT_EQ(error, ENOMEM);
   });
   EXPECT_THAT(lines, ElementsAre());
+}
+
+TEST(RefusedPostTest, AListThatIsBuiltCallByCallNamesItsMistake) {
+  PairOptions options;
+  options.send_ops = IBV_QP_EX_WITH_SEND;
+  const auto lines = LogOf(
+      [](End& end) {
+        ibv_qp_ex* const ex = ibv_qp_to_qp_ex(end.qp());
+        ibv_wr_start(ex);
+        ibv_wr_send(ex);
+        EXPECT_EQ(ibv_wr_complete(ex), EINVAL);
+      },
+      options);
+  EXPECT_THAT(
+      lines,
+      ElementsAre(AllOf(HasSubstr("URN2001"),
+                        HasSubstr("wr_complete: the queue pair is not in state "
+                                  "RTS"))));
+}
+
+TEST(RefusedPostTest, ABindNamesItsMistake) {
+  const auto lines = LogOf([](End& end) {
+    ibv_mw* const mw = ibv_alloc_mw(end.pd(), IBV_MW_TYPE_1);
+    ibv_mw_bind bind = {};
+    EXPECT_EQ(ibv_bind_mw(end.qp(), mw, &bind), EINVAL);
+    EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+  });
+  EXPECT_THAT(lines, ElementsAre(AllOf(
+                         HasSubstr("URN2001"),
+                         HasSubstr("bind_mw: the queue pair is not in state "
+                                   "RTS"))));
 }
 
 }  // namespace

@@ -31,6 +31,7 @@
 #include "transport/base/fields.h"
 #include "transport/cc/congestion_control.h"
 #include "transport/cc/flow_rounds.h"
+#include "transport/cc/round_trip_counts.h"
 #include "transport/iwarp/tcp/chunk.h"
 #include "transport/iwarp/tcp/peer_window.h"
 #include "transport/iwarp/tcp/rate_reduction.h"
@@ -118,6 +119,7 @@ class Sender {
   // The round trip of the SYN, if it was sent once.
   void OnHandshakeRoundTrip(Duration sample, Time now) {
     state_.round_trip.OnSample(sample, now);
+    round_trips_.Add(sample);
   }
 
   // `window`: that of the segment, in bytes (shifted).
@@ -212,6 +214,8 @@ class Sender {
   // The peer has no room for the least part of a chunk.
   bool window_closed() const { return state_.peer.bytes < kLeastPart; }
   Duration smoothed_round_trip() const { return state_.round_trip.smoothed; }
+  // Those that were measured here: they are not part of an image.
+  const cc::RoundTripCounts& round_trips() const { return round_trips_; }
   // Everything was sent and acknowledged.
   bool idle() const { return board_.empty() && state_.pending.bytes == 0; }
   bool recovering() const { return state_.phase != Phase::kOpen; }
@@ -339,6 +343,7 @@ class Sender {
   State state_;
   Scoreboard board_;
   Counters counters_;
+  cc::RoundTripCounts round_trips_;
 };
 
 }  // namespace urnic::tcp

@@ -144,6 +144,7 @@ void Sender<Cc>::Measure(const wire::TcpSegment& segment,
   }
   if (sample.ns() == 0) return;
   round_trip.OnSample(sample, delivery.now);
+  round_trips_.Add(sample);
   if (delivery.newest.ns() != 0) {
     round_trip.shortest.OnSample(delivery.newest, delivery.now);
   }

@@ -387,13 +387,16 @@ struct FieldsOf<tcp::Sender<cc::TcpCongestion>> {
 
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, congestion, config, state, board, counters);
+    URNIC_MEMBERS(f, s, congestion, config, state, board, counters,
+                  round_trips);
     f.Group("sender_config", config);
     if constexpr (F::kReads) board.ring_.max_order_ = config.max_order;
     f.Group("sender", state);
     f.Group("scoreboard", board);
     f.Group("cc", congestion);
     f.Group("sender_counters", counters);
+    // What was measured here stays here.
+    f.Elsewhere(round_trips);
   }
   // Of a sender that has begun.
   static void Check(ImageReader& f, const Sender& s);

@@ -1,0 +1,87 @@
+#include "ras/recorder/recording_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "verbs/libc/file_size_signal.h"
+#include "verbs/libc/high_fd.h"
+
+namespace urnic {
+namespace {
+
+using recording::FileHeader;
+
+// 0 or an errno.
+int WriteAll(int fd, const void* data, size_t bytes, size_t at) {
+  const auto* from = static_cast<const uint8_t*>(data);
+  while (bytes != 0) {
+    const ssize_t written = pwrite(fd, from, bytes, static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    from += written;
+    at += static_cast<size_t>(written);
+    bytes -= static_cast<size_t>(written);
+  }
+  return 0;
+}
+
+// RLIMIT_FSIZE is an errno for us, too, not a signal.
+template <typename F>
+int WithoutSignal(F&& f) {
+  urnic_file_size_signal signal;
+  urnic_file_size_signal_off(&signal);
+  const int error = f();
+  urnic_file_size_signal_back(&signal);
+  return error;
+}
+
+int Allocate(int fd, size_t bytes) {
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno;
+  return WithoutSignal([&] {
+    return fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordingFile>> RecordingFile::Create(
+    const std::string& path, const RecordingOwner& owner, size_t half_bytes) {
+  const int fd = urnic_move_fd_high(
+      open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+           S_IRUSR | S_IWUSR));
+  int error = fd < 0 ? errno : 0;
+  if (error == 0) {
+    error = Allocate(fd, recording::kHeaderBytes + 2 * half_bytes);
+    if (error != 0) {
+      unlink(path.c_str());
+      close(fd);
+    }
+  }
+  if (error != 0)
+    return absl::InternalError(absl::StrCat(path, ": ", std::strerror(error)));
+  return std::unique_ptr<RecordingFile>(
+      new RecordingFile(fd, MakeFileHeader(owner, half_bytes, 0)));
+}
+
+RecordingFile::~RecordingFile() { close(fd_); }
+
+int RecordingFile::Write(std::string_view half) {
+  FileHeader header = header_;
+  header.recorded = next();
+  const size_t at =
+      recording::kHeaderBytes + header.recorded % 2 * header.half_bytes;
+  const int error = WithoutSignal([&] {
+    const int half_error = WriteAll(fd_, half.data(), half.size(), at);
+    return half_error != 0 ? half_error
+                           : WriteAll(fd_, &header, sizeof(header), 0);
+  });
+  if (error == 0) header_ = header;
+  return error;
+}
+
+}  // namespace urnic

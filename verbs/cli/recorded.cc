@@ -1,0 +1,60 @@
+#include "verbs/cli/recorded.h"
+
+#include <cstdio>
+#include <ctime>
+
+#include "absl/strings/str_cat.h"
+
+namespace urnic {
+namespace {
+
+std::string TimeText(int64_t wall_ns) {
+  const time_t seconds = wall_ns / 1'000'000'000;
+  tm utc = {};
+  gmtime_r(&seconds, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+}  // namespace
+
+void AddFromOption(CLI::App& command, std::string* path) {
+  command
+      .add_option("--from", *path,
+                  "Read a recording that a program left, instead of asking "
+                  "programs")
+      ->type_name("FILE")
+      ->configurable(false);
+}
+
+absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,
+                                                 const std::string& request,
+                                                 const char* command) {
+  const auto recording = ReadRecording(path);
+  if (!recording.ok()) {
+    return absl::Status(
+        recording.status().code(),
+        absl::StrCat(path, ": ", std::string(recording.status().message())));
+  }
+  std::fprintf(stderr,
+               "urnic %s: %s of process %u (%s), recorded at %s in %.1f ms\n",
+               command, recording->port.c_str(), recording->pid,
+               recording->program.c_str(), TimeText(recording->at_ns).c_str(),
+               recording->took_us / 1e3);
+  const Recording::Answer* const answer = recording->Find(request);
+  if (answer == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": there was no room for \"", request,
+                     "\"; give the program more: URNIC_RECORDER=size:16M"));
+  }
+  if (answer->is_cut) {
+    std::fprintf(stderr,
+                 "urnic %s: there was no room for the rest; give the program "
+                 "more: URNIC_RECORDER=size:16M\n",
+                 command);
+  }
+  return *answer;
+}
+
+}  // namespace urnic

@@ -1,0 +1,24 @@
+#pragma once
+
+// The answers of a program that may have ended, from its flight recorder
+// (verbs/control/recorder.h): `--from FILE`.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ras/recorder/recording.h"
+
+namespace urnic {
+
+// --from FILE. `path` outlives the parse.
+void AddFromOption(CLI::App& command, std::string* path);
+
+// What the program answered to that request. Says on stderr, after "urnic
+// COMMAND: ", when and by whom that was, and whether a part is missing. Fails
+// as ReadRecording(), and NOT_FOUND: it was not recorded.
+absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,
+                                                 const std::string& request,
+                                                 const char* command);
+
+}  // namespace urnic

@@ -1,0 +1,249 @@
+#include "verbs/control/recorder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "datapath/engine/environment.h"
+#include "datapath/guest/engine_thread.h"
+#include "verbs/control/debug_log.h"
+#include "verbs/control/open_nic.h"
+#include "verbs/control/recorded_answers.h"
+#include "verbs/libc/high_fd.h"
+#include "verbs/libc/owner_dir.h"
+
+namespace urnic::control {
+namespace {
+
+constexpr char kVariable[] = "URNIC_RECORDER";
+constexpr std::string_view kSuffix = ".rec";
+constexpr size_t kFilesKept = 16;
+// Of the rare events, the newest ones.
+constexpr uint64_t kEvents = 1024;
+
+constexpr Duration kPeriod = Duration::Seconds(1);
+// After a recording, so many times what it took.
+constexpr int64_t kRest = 100;
+
+std::string DefaultDirectory() {
+  char path[PATH_MAX];
+  if (urnic_owner_dir(path, sizeof(path), /*make=*/1) != 0) return "";
+  const std::string directory = absl::StrCat(path, "/recordings");
+  const bool there = mkdir(directory.c_str(), S_IRWXU) == 0 || errno == EEXIST;
+  return there ? directory : "";
+}
+
+// A program that lives holds the lock of its file.
+bool IsOfEndedProgram(int directory, const char* name) {
+  const int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool ended = flock(fd, LOCK_SH | LOCK_NB) == 0;
+  close(fd);
+  return ended;
+}
+
+// Removes the oldest files of programs that ended.
+void Sweep(const std::string& path) {
+  DIR* const directory = opendir(path.c_str());
+  if (directory == nullptr) return;
+  const int fd = dirfd(directory);
+  std::vector<std::pair<time_t, std::string>> files;
+  while (const dirent* const entry = readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    struct stat info = {};
+    if (name.ends_with(kSuffix) &&
+        fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(info.st_mode)) {
+      files.emplace_back(info.st_mtime, name);
+    }
+  }
+  std::ranges::sort(files, std::greater<>());
+  for (size_t i = kFilesKept; i < files.size(); ++i) {
+    const char* const name = files[i].second.c_str();
+    if (IsOfEndedProgram(fd, name)) unlinkat(fd, name, 0);
+  }
+  closedir(directory);
+}
+
+RecorderOptions ChosenOptions() {
+  RecorderOptions options;
+  const char* const chosen = std::getenv(kVariable);
+  std::string mistake;
+  if (chosen != nullptr && !ParseRecorderOptions(chosen, options, mistake))
+    ComplainLoudly(absl::StrCat(kVariable, ": ", mistake));
+  return options;
+}
+
+// "16M", from 1M to 1024M.
+bool ParseSize(std::string_view text, size_t& bytes) {
+  uint32_t mib = 0;
+  constexpr uint32_t kMost = 1024;
+  if (!text.ends_with('M')) return false;
+  text.remove_suffix(1);
+  if (!absl::SimpleAtoi({text.data(), text.size()}, &mib) || mib < 1 ||
+      mib > kMost) {
+    return false;
+  }
+  bytes = size_t{mib} << 20;
+  return true;
+}
+
+}  // namespace
+
+bool ParseRecorderOptions(std::string_view text, RecorderOptions& options,
+                          std::string& mistake) {
+  constexpr std::string_view kDir = "dir:";
+  constexpr std::string_view kSize = "size:";
+  RecorderOptions read;
+  for (const std::string& word : std::vector<std::string>(
+           absl::StrSplit(absl::string_view(text.data(), text.size()), ',',
+                          absl::SkipEmpty()))) {
+    if (word == "off") {
+      read.off = true;
+    } else if (word == "keep") {
+      read.keep = true;
+    } else if (word.starts_with(kDir) && word.size() > kDir.size()) {
+      read.directory = word.substr(kDir.size());
+    } else if (!word.starts_with(kSize) ||
+               !ParseSize(std::string_view(word).substr(kSize.size()),
+                          read.bytes)) {
+      mistake = absl::StrCat("\"", word,
+                             "\" is unknown; the words are off, keep, dir:DIR "
+                             "and size:16M (1M to 1024M)");
+      return false;
+    }
+  }
+  options = read;
+  return true;
+}
+
+std::unique_ptr<Recorder> Recorder::Start(OpenNic& nic) {
+  const RecorderOptions options = ChosenOptions();
+  if (options.off) return nullptr;
+  const std::string directory =
+      options.directory.empty() ? DefaultDirectory() : options.directory;
+  const auto give_up = [&](std::string why) {
+    DebugLog(absl::StrCat(nic.name(), ": no flight recorder: ", why));
+    return nullptr;
+  };
+  if (directory.empty()) return give_up("the user has no own directory");
+  const RecordingOwner owner = OwnerOf(nic);
+  const std::string path =
+      absl::StrCat(directory, "/", owner.port, "-", owner.pid, "-",
+                   std::time(nullptr), std::string(kSuffix));
+  auto file = RecordingFile::Create(path, owner, options.bytes);
+  if (!file.ok()) return give_up(std::string(file.status().message()));
+  Sweep(directory);
+  std::unique_ptr<Recorder> recorder(
+      new Recorder(nic, options, path, *std::move(file)));
+  if (!recorder->StartThread()) return give_up("cannot create a thread");
+  return recorder;
+}
+
+Recorder::Recorder(OpenNic& nic, const RecorderOptions& options,
+                   std::string path, std::unique_ptr<RecordingFile> file)
+    : nic_(nic),
+      keep_(options.keep),
+      path_(std::move(path)),
+      file_(std::move(file)),
+      builder_(options.bytes) {}
+
+bool Recorder::StartThread() {
+  wake_fd_ = urnic_move_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake_fd_ < 0) return false;
+  auto thread = StartEngineThread("urnic-recorder", [this] { Run(); });
+  if (!thread.has_value()) return false;
+  thread_ = *std::move(thread);
+  Engine::ControlScope scope(nic_.engine());
+  nic_.engine().failures().Watch(this, [this] { Wake(); });
+  return true;
+}
+
+Recorder::~Recorder() {
+  if (thread_.joinable()) {
+    {
+      Engine::ControlScope scope(nic_.engine());
+      nic_.engine().failures().Unwatch(this);
+    }
+    stop_.store(true);
+    Wake();
+    thread_.join();
+    // What happened since the last time.
+    stop_.store(false);
+    if (keep_ && !ended_.load()) Record();
+  }
+  End();
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+void Recorder::End() {
+  if (ended_.exchange(true) || keep_) return;
+  unlink(path_.c_str());
+}
+
+void Recorder::Wake() {
+  const int saved = errno;
+  const uint64_t one = 1;
+  while (write(wake_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
+  }
+  errno = saved;
+}
+
+bool Recorder::SleepUntil(Time until) const {
+  while (true) {
+    const int64_t left_ns = (until - Environment::Now()).ns();
+    if (left_ns <= 0) return true;
+    pollfd wake = {wake_fd_, POLLIN, 0};
+    constexpr int64_t kMsMost = 1000;
+    const auto ms =
+        static_cast<int>(std::min<int64_t>(left_ns / 1'000'000 + 1, kMsMost));
+    if (poll(&wake, 1, ms) > 0) {
+      uint64_t wakes;
+      (void)!read(wake_fd_, &wakes, sizeof(wakes));
+      return false;
+    }
+  }
+}
+
+void Recorder::Run() {
+  while (!stop_.load()) {
+    const Time begin = Environment::Now();
+    Record();
+    const Duration took = Environment::Now() - begin;
+    // A failure shortens the pause, but not to less than this.
+    const Time earliest = begin + took * kRest;
+    bool failed = false;
+    while (!stop_.load() && !SleepUntil(earliest)) failed = true;
+    if (!failed) (void)SleepUntil(std::max(earliest, begin + kPeriod));
+  }
+}
+
+void Recorder::Record() {
+  const Time begin = Environment::Now();
+  builder_.Begin();
+  RecordAnswers(
+      nic_, {.events = kEvents}, [this] { return !stop_.load(); }, builder_);
+  const int error = file_->Write(
+      builder_.Finish(HeaderOfNow(file_->next(), Environment::Now() - begin)));
+  if (error == 0 || std::exchange(complained_, true)) return;
+  DebugLog(absl::StrCat(path_, ": ", std::strerror(error),
+                        "; the last recording remains"));
+}
+
+}  // namespace urnic::control

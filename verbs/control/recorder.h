@@ -1,0 +1,82 @@
+#pragma once
+
+// The flight recorder of a port (document E, 5.2.1): what `urnic show` and
+// `urnic state` would tell of it now, in a file that outlives the program
+// (ras/recorder). `urnic show --from FILE` reads it.
+//
+// Its thread records each second, and after each failure. It takes a hundredth
+// of a CPU at most: if a recording takes longer than 10 ms, the next one is
+// later.
+//
+// URNIC_RECORDER: words with commas between them.
+//   off       no recordings
+//   keep      the file stays when the program closes the port or calls exit();
+//             otherwise only one that was killed leaves it
+//   dir:DIR   where, instead of "recordings" in the user's own directory
+//             (verbs/libc/owner_dir.h)
+//   size:16M  room for a recording; 1M if not given. The file has twice as much
+// The file is PORT-PID-SECONDS.rec. Those of programs that ended are removed,
+// except for the newest 16.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "ras/recorder/recording_builder.h"
+#include "ras/recorder/recording_file.h"
+#include "transport/base/time.h"
+
+namespace urnic::control {
+
+class OpenNic;
+
+// The words of URNIC_RECORDER.
+struct RecorderOptions {
+  bool off = false;
+  bool keep = false;
+  std::string directory;  // empty: the default
+  size_t bytes = size_t{1} << 20;
+};
+// False: `mistake` says what is wrong.
+bool ParseRecorderOptions(std::string_view text, RecorderOptions& options,
+                          std::string& mistake);
+
+class Recorder {
+ public:
+  // Null: it is off, or the file cannot be created, which the debug log tells.
+  // The port works without it. `nic` outlives the recorder.
+  static std::unique_ptr<Recorder> Start(OpenNic& nic);
+  // The port is closed: removes the file, unless it is to be kept.
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // At exit(): the same, while the thread may go on.
+  void End();
+
+ private:
+  Recorder(OpenNic& nic, const RecorderOptions& options, std::string path,
+           std::unique_ptr<RecordingFile> file);
+  bool StartThread();
+  // Any thread, also the holder of the token.
+  void Wake();
+  void Run();
+  // False: Wake() was called.
+  bool SleepUntil(Time until) const;
+  void Record();
+
+  OpenNic& nic_;
+  const bool keep_;
+  const std::string path_;
+  const std::unique_ptr<RecordingFile> file_;
+  RecordingBuilder builder_;
+  int wake_fd_ = -1;
+  std::atomic<bool> stop_ = false;
+  std::atomic<bool> ended_ = false;
+  bool complained_ = false;
+  std::thread thread_;
+};
+
+}  // namespace urnic::control
