@@ -219,7 +219,6 @@ void Engine::Transmit(bool may_defer_acks) {
 
 bool Engine::Iterate(bool inline_poll) {
   Time now = now_ = Now();
-  if (__builtin_expect(quiet_, 0)) return false;
   if (__builtin_expect(completions_.lost(), 0)) {
     completions_.ClearLost();
     qps_.FailUsersOfFullQueues();
@@ -234,6 +233,9 @@ bool Engine::Iterate(bool inline_poll) {
       }
     });
   }
+  // Not before: threads that are refused the token would ask for another
+  // iteration for as long as their marks are not taken.
+  if (__builtin_expect(quiet_, 0)) return false;
   if (__builtin_expect(flows_.any_late_look(), 0)) flows_.LookForLatePosts(now);
   if (__builtin_expect(connections_ != nullptr, 0)) connections_->FollowLink();
   bool worked = false;

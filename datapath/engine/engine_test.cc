@@ -268,6 +268,30 @@ TEST_F(EngineTest, AQueuePairContinuesWhereItsImageIsInserted) {
   EXPECT_EQ(Await(send_cq_).opcode, URNIC_WC_RDMA_READ);
 }
 
+TEST_F(EngineTest, AQuietEngineMovesNothingUntilItGoesOn) {
+  const auto set_quiet = [&](bool quiet) {
+    Engine::ControlScope scope(*engine_);
+    engine_->SetQuiet(quiet);
+  };
+  memory_[0] = 17;
+  set_quiet(true);
+  ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 2000, 8)));
+  engine_->Doorbell(*qp_[0]);
+  {
+    // A doorbell that finds the token taken marks its work. Whoever gives the
+    // token back must not wait until that is done.
+    Engine::ControlScope scope(*engine_);
+    engine_->Doorbell(*qp_[1]);
+  }
+  for (int i = 0; i != 100; ++i) engine_->Progress();
+  EXPECT_EQ(memory_[2000], 0);
+  urnic_cqe cqe;
+  EXPECT_FALSE(send_cq_.Poll(cqe));
+  set_quiet(false);
+  EXPECT_EQ(Await(send_cq_).status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(memory_[2000], 17);
+}
+
 TEST_F(EngineTest, AQueuePairInErrorStaysThereWhenItMoves) {
   {
     Engine::ControlScope scope(*engine_);

@@ -33,8 +33,7 @@ absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,
                                                  const char* command) {
   const auto recording = ReadRecording(path);
   if (!recording.ok()) {
-    return absl::Status(
-        recording.status().code(),
+    return absl::FailedPreconditionError(
         absl::StrCat(path, ": ", std::string(recording.status().message())));
   }
   std::fprintf(stderr,

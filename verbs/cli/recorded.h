@@ -15,8 +15,9 @@ namespace urnic {
 void AddFromOption(CLI::App& command, std::string* path);
 
 // What the program answered to that request. Says on stderr, after "urnic
-// COMMAND: ", when and by whom that was, and whether a part is missing. Fails
-// as ReadRecording(), and NOT_FOUND: it was not recorded.
+// COMMAND: ", when and by whom that was, and whether a part is missing.
+// FAILED_PRECONDITION: what ReadRecording() says. NOT_FOUND: it was not
+// recorded.
 absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,
                                                  const std::string& request,
                                                  const char* command);
