@@ -200,6 +200,8 @@ bool Engine::Progress() {
         if (runner_ != nullptr) runner_->OnProgramPoll(now_);
         Leave();
       })) {
+    // Whoever wants quiet may need the CPU.
+    if (__builtin_expect(is_quiet(), 0)) GiveWay();
     return true;
   }
   // A holder that stays this long has probably been preempted, perhaps by this
@@ -213,7 +215,7 @@ bool Engine::Progress() {
 }
 
 void Engine::Transmit(bool may_defer_acks) {
-  if (__builtin_expect(quiet_, 0)) return;
+  if (__builtin_expect(is_quiet(), 0)) return;
   transmitter_->TransmitReady(now_, may_defer_acks);
 }
 
@@ -235,7 +237,7 @@ bool Engine::Iterate(bool inline_poll) {
   }
   // Not before: threads that are refused the token would ask for another
   // iteration for as long as their marks are not taken.
-  if (__builtin_expect(quiet_, 0)) return false;
+  if (__builtin_expect(is_quiet(), 0)) return false;
   if (__builtin_expect(flows_.any_late_look(), 0)) flows_.LookForLatePosts(now);
   if (__builtin_expect(connections_ != nullptr, 0)) connections_->FollowLink();
   bool worked = false;

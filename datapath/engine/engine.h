@@ -144,7 +144,7 @@ class Engine {
   // While it is quiet, the engine receives and sends nothing, and no timer
   // fires: what exists stays as it is, except for what control calls change.
   // The peers see a pause, so it must be short.
-  void SetQuiet(bool quiet) { quiet_ = quiet; }
+  void SetQuiet(bool quiet) { quiet_.store(quiet, std::memory_order_relaxed); }
 
   // counters(), with those of what still exists.
   EngineCounters CountersOfAll();
@@ -193,6 +193,7 @@ class Engine {
            (connections_ != nullptr && connections_->events_due());
   }
 
+  bool is_quiet() const { return quiet_.load(std::memory_order_relaxed); }
   void Transmit(bool may_defer_acks);
   // One bounded iteration by the token holder; true if there was anything to
   // do. `inline_poll`: an acknowledgement may wait for the program's next call.
@@ -211,6 +212,7 @@ class Engine {
   alignas(64) Token<std::atomic> token_;
   PendingSet<std::atomic> pending_;
   std::atomic<uint32_t> refused_polls_{0};
+  std::atomic<bool> quiet_{false};
 
   // From here on: token holder only.
   alignas(64) Port* port_;
@@ -218,7 +220,6 @@ class Engine {
   [[no_unique_address]] Environment environment_;
   AddressSpace memory_;  // the program's
   Time now_;             // of the thread that is inside
-  bool quiet_ = false;
   CompletionWriter completions_;
   EngineCounters counters_;
   Trace trace_;

@@ -39,7 +39,7 @@ constexpr const char* kArmNames[] = {"no", "solicited", "any"};
 
 // How many objects are described while nobody may make or destroy one, and
 // while the engine waits.
-constexpr size_t kStep = 32;
+constexpr size_t kStep = 8;
 
 // By QpService. Linux calls a queue pair of iWARP RC, too.
 constexpr const char* kTypes[] = {"RC", "UC", "UD", "XRC_INI", "XRC_TGT", "RC"};
@@ -317,8 +317,10 @@ template <typename T>
 std::optional<uint64_t> DescribeSome(Device& device,
                                      const ObjectTable<T>& objects,
                                      uint64_t serial, std::string& out) {
+  // Taken once the table is locked: see ObjectTable's lock order.
+  std::optional<Engine::ControlScope> scope;
   return objects.Visit(serial, kStep, [&](T& object) {
-    Engine::ControlScope scope(device.engine());
+    if (!scope) scope.emplace(device.engine());
     Describe(object, out);
   });
 }
