@@ -13,9 +13,11 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ras/recorder/recording_builder.h"
 #include "ras/recorder/recording_file.h"
+#include "ras/recorder/recordings.h"
 
 namespace urnic {
 namespace {
@@ -174,6 +176,20 @@ TEST_F(RecordingTest, EveryLengthOfAFileIsRead) {
   ASSERT_TRUE(ParseRecording(whole).ok());
   for (size_t bytes = 0; bytes < 200; ++bytes)
     EXPECT_FALSE(ParseRecording(whole.substr(0, bytes)).ok());
+}
+
+TEST_F(RecordingTest, ALivingProgramHoldsItsFile) {
+  const auto ended = [&] {
+    std::vector<bool> all;
+    for (const RecordingName& name : ListRecordings(::testing::TempDir())) {
+      if (name.path.ends_with("." + std::to_string(getpid()) + ".rec"))
+        all.push_back(name.ended);
+    }
+    return all;
+  };
+  EXPECT_EQ(ended(), std::vector<bool>{false});
+  file_.reset();
+  EXPECT_EQ(ended(), std::vector<bool>{true});
 }
 
 TEST_F(RecordingTest, AFileThatExistsIsNotTouched) {

@@ -73,7 +73,8 @@ absl::StatusOr<Answers> Ask(const FactQuery& query, const std::string& kind,
                             const char* command) {
   const auto filters = ParseFilters(query.filters);
   if (!filters.ok()) return filters.status();
-  auto answers = query.from.empty()
+  auto answers = kind == kRecordings ? Answers{.objects = RecordingsOfUser()}
+                 : query.from.empty()
                      ? AskPrograms(query, *filters, kind, command)
                      : AskRecording(query, kind, command);
   if (!answers.ok()) return answers;

@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ras/recorder/recordings.h"
 
 namespace urnic {
 namespace {
@@ -54,6 +56,31 @@ absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,
                  command);
   }
   return *answer;
+}
+
+std::vector<Facts> RecordingsOfUser() {
+  std::vector<Facts> objects;
+  for (const RecordingName& name :
+       ListRecordings(RecordingsDirectory(/*make=*/false))) {
+    const auto recording = ReadRecording(name.path);
+    std::string line;
+    {
+      FactWriter facts("recording", line);
+      facts.Add("file", name.path);
+      facts.Add("program", name.ended ? "ended" : "lives");
+      if (recording.ok()) {
+        facts.Add("dev", recording->port);
+        facts.Add("at", TimeText(recording->at_ns));
+        facts.Add("pid", recording->pid);
+        facts.Add("comm", recording->program);
+      } else {
+        facts.Add("why", std::string(recording.status().message()));
+      }
+    }
+    line.pop_back();
+    if (auto object = ParseFacts(line)) objects.push_back(*std::move(object));
+  }
+  return objects;
 }
 
 }  // namespace urnic

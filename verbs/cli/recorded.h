@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "ras/facts/facts.h"
 #include "ras/recorder/recording.h"
 
 namespace urnic {
@@ -21,5 +23,12 @@ void AddFromOption(CLI::App& command, std::string* path);
 absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,
                                                  const std::string& request,
                                                  const char* command);
+
+// The kind of object that RecordingsOfUser() returns.
+inline constexpr char kRecordings[] = "recording";
+
+// The recordings of this user, in the default directory, one object for each
+// file: "file", "program" (lives or ended), "dev", "at", "pid" and "comm".
+std::vector<Facts> RecordingsOfUser();
 
 }  // namespace urnic

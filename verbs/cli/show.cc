@@ -29,8 +29,8 @@ int Complain(const absl::Status& status) {
 
 absl::Status CheckKind(const std::string& kind) {
   const std::vector<std::string> kinds = {
-      "dev", "link",  "qp",  "cq",    "mr",    "mw",       "pd",  "srq",
-      "ah",  "cm_id", "tcp", "event", "error", "snapshot", "stat"};
+      "dev", "link",  "qp",  "cq",    "mr",    "mw",       "pd",   "srq",
+      "ah",  "cm_id", "tcp", "event", "error", "snapshot", "stat", kRecordings};
   if (std::ranges::count(kinds, kind) != 0) return absl::OkStatus();
   const std::string advice = DidYouMean(kind, kinds);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -42,6 +42,10 @@ absl::Status CheckKind(const std::string& kind) {
 
 int Show(const ShowArguments& arguments) {
   if (absl::Status s = CheckKind(arguments.kind); !s.ok()) return Complain(s);
+  if (arguments.kind == kRecordings && !arguments.query.from.empty()) {
+    return Complain(absl::InvalidArgumentError(
+        "a recording does not list recordings: leave --from out"));
+  }
   const auto answers = Ask(arguments.query, arguments.kind, "show");
   if (!answers.ok()) return Complain(answers.status());
   Print(answers->objects, arguments.query);
@@ -55,11 +59,11 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
       "show", "List the objects of RNICs in running programs");
   command->footer(
       "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, cm_id, "
-      "tcp, event, error, snapshot or stat. "
-      "FILTER is a name and its value, as they are printed; values may be "
-      "lists and "
-      "ranges: urnic show qp lqpn 17,20-30 type RC. Shows programs of the same "
-      "user; root sees all.");
+      "tcp, event, error, snapshot, stat or recording. FILTER is a name and "
+      "its "
+      "value, as they are printed; values may be lists and ranges: urnic show "
+      "qp lqpn 17,20-30 type RC. Shows programs of the same user; root sees "
+      "all.");
   auto arguments = std::make_shared<ShowArguments>();
   command->add_option("KIND", arguments->kind, "The kind of object")
       ->configurable(false);

@@ -154,6 +154,19 @@ status 2 "$urnic" state urnic0 --qp 0x1000000
 status 1 "$urnic" state --qp 0x99 --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" 'no program has an RNIC open'
 
+echo "== recordings"
+status 0 "$urnic" show recording
+status 2 "$urnic" show recording --from /dev/null
+mkfifo "$TEST_TMPDIR/fifo"
+for file in /dev/null "$TEST_TMPDIR/fifo" "$TEST_TMPDIR" "$0"; do
+  status 1 "$urnic" show qp --from "$file"
+  status 1 "$urnic" state --from "$file"
+  expect "names the file: $out" contains "$out" "^urnic state: $file: "
+done
+status 2 "$urnic" dump --output a --to b:1
+status 1 "$urnic" dump --process "$XDG_RUNTIME_DIR"
+expect "says so: $out" contains "$out" '^urnic dump: no program has an RNIC open'
+
 echo "== an incomplete tree"
 mkdir -p "$TEST_TMPDIR/half/bin"
 cp "$tree/bin/urnic" "$TEST_TMPDIR/half/bin/"

@@ -1,16 +1,11 @@
 #include "verbs/control/recorder.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -22,17 +17,16 @@
 #include "absl/strings/str_split.h"
 #include "datapath/engine/environment.h"
 #include "datapath/guest/engine_thread.h"
+#include "ras/recorder/recordings.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/recorded_answers.h"
 #include "verbs/libc/high_fd.h"
-#include "verbs/libc/owner_dir.h"
 
 namespace urnic::control {
 namespace {
 
 constexpr char kVariable[] = "URNIC_RECORDER";
-constexpr std::string_view kSuffix = ".rec";
 constexpr size_t kFilesKept = 16;
 // Of the rare events, the newest ones.
 constexpr uint64_t kEvents = 1024;
@@ -41,44 +35,12 @@ constexpr Duration kPeriod = Duration::Seconds(1);
 // After a recording, so many times what it took.
 constexpr int64_t kRest = 100;
 
-std::string DefaultDirectory() {
-  char path[PATH_MAX];
-  if (urnic_owner_dir(path, sizeof(path), /*make=*/1) != 0) return "";
-  const std::string directory = absl::StrCat(path, "/recordings");
-  const bool there = mkdir(directory.c_str(), S_IRWXU) == 0 || errno == EEXIST;
-  return there ? directory : "";
-}
-
-// A program that lives holds the lock of its file.
-bool IsOfEndedProgram(int directory, const char* name) {
-  const int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool ended = flock(fd, LOCK_SH | LOCK_NB) == 0;
-  close(fd);
-  return ended;
-}
-
 // Removes the oldest files of programs that ended.
-void Sweep(const std::string& path) {
-  DIR* const directory = opendir(path.c_str());
-  if (directory == nullptr) return;
-  const int fd = dirfd(directory);
-  std::vector<std::pair<time_t, std::string>> files;
-  while (const dirent* const entry = readdir(directory)) {
-    const std::string_view name = entry->d_name;
-    struct stat info = {};
-    if (name.ends_with(kSuffix) &&
-        fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISREG(info.st_mode)) {
-      files.emplace_back(info.st_mtime, name);
-    }
-  }
-  std::ranges::sort(files, std::greater<>());
+void Sweep(const std::string& directory) {
+  const auto files = ListRecordings(directory);
   for (size_t i = kFilesKept; i < files.size(); ++i) {
-    const char* const name = files[i].second.c_str();
-    if (IsOfEndedProgram(fd, name)) unlinkat(fd, name, 0);
+    if (files[i].ended) unlink(files[i].path.c_str());
   }
-  closedir(directory);
 }
 
 RecorderOptions ChosenOptions() {
@@ -136,8 +98,9 @@ bool ParseRecorderOptions(std::string_view text, RecorderOptions& options,
 std::unique_ptr<Recorder> Recorder::Start(OpenNic& nic) {
   const RecorderOptions options = ChosenOptions();
   if (options.off) return nullptr;
-  const std::string directory =
-      options.directory.empty() ? DefaultDirectory() : options.directory;
+  const std::string directory = options.directory.empty()
+                                    ? RecordingsDirectory(/*make=*/true)
+                                    : options.directory;
   const auto give_up = [&](std::string why) {
     DebugLog(absl::StrCat(nic.name(), ": no flight recorder: ", why));
     return nullptr;
@@ -146,7 +109,7 @@ std::unique_ptr<Recorder> Recorder::Start(OpenNic& nic) {
   const RecordingOwner owner = OwnerOf(nic);
   const std::string path =
       absl::StrCat(directory, "/", owner.port, "-", owner.pid, "-",
-                   std::time(nullptr), std::string(kSuffix));
+                   std::time(nullptr), recording::kSuffix);
   auto file = RecordingFile::Create(path, owner, options.bytes);
   if (!file.ok()) return give_up(std::string(file.status().message()));
   Sweep(directory);
