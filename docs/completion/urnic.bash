@@ -21,7 +21,7 @@ _urnic_options() {
     capture)
       echo "--process --output --lqpn --peer --snap --count --seconds --help"
       ;;
-    dump) echo "--process --pid --output --to --help" ;;
+    dump) echo "--process --pid --output --to --longest --help" ;;
     state) echo "--process --from --qp --help" ;;
     demo) echo "--help" ;;
   esac

@@ -20,7 +20,6 @@
 namespace urnic::recording {
 
 inline constexpr char kMagic[8] = {'u', 'R', 'N', 'I', 'C', 'r', 'e', 'c'};
-inline constexpr char kSuffix[] = ".rec";  // of the files of programs
 inline constexpr uint32_t kVersion = 1;
 inline constexpr size_t kHeaderBytes = 4096;
 inline constexpr size_t kHalfBytesMin = 65536;

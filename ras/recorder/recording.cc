@@ -71,53 +71,50 @@ absl::Status ReadAnswers(std::string_view bytes, Recording& read) {
   return absl::OkStatus();
 }
 
-// The contents, or an errno.
-std::string ReadFile(const std::string& path, int& error) {
-  std::string contents;
-  // O_NONBLOCK: it may be a FIFO.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat info = {};
-  constexpr size_t kMost =
-      recording::kHeaderBytes + 2 * recording::kHalfBytesMax;
-  error = fd < 0 || fstat(fd, &info) != 0             ? errno
-          : S_ISDIR(info.st_mode)                     ? EISDIR
-          : static_cast<size_t>(info.st_size) > kMost ? EFBIG
-                                                      : 0;
-  if (error == 0) contents.resize(static_cast<size_t>(info.st_size));
-  for (size_t at = 0; error == 0 && at != contents.size();) {
-    const ssize_t bytes = read(fd, &contents[at], contents.size() - at);
+// Appends up to `most` bytes, or what the file has. 0 or an errno.
+int ReadPart(int fd, size_t at, size_t most, std::string& contents) {
+  const size_t begin = contents.size();
+  contents.resize(begin + most);
+  size_t done = 0;
+  int error = 0;
+  while (done != most) {
+    const ssize_t bytes = pread(fd, &contents[begin + done], most - done,
+                                static_cast<off_t>(at + done));
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0) error = errno;
-    if (bytes <= 0) contents.resize(at);
-    if (bytes > 0) at += static_cast<size_t>(bytes);
+    if (bytes <= 0) break;
+    done += static_cast<size_t>(bytes);
   }
-  if (fd >= 0) close(fd);
-  return contents;
+  contents.resize(begin + done);
+  return error;
 }
 
-}  // namespace
-
-const Recording::Answer* Recording::Find(std::string_view request) const {
-  const auto at = std::ranges::find(answers, request, &Answer::request);
-  return at == answers.end() ? nullptr : &*at;
+absl::Status Unreadable(int error) {
+  const char* const text = std::strerror(error);
+  if (error == ENOENT) return absl::NotFoundError(text);
+  if (error == EACCES || error == EPERM)
+    return absl::PermissionDeniedError(text);
+  return absl::InternalError(text);
 }
 
-absl::StatusOr<Recording> ParseRecording(std::string_view contents) {
-  FileHeader header = {};
+// Not a recording: a file of any size is read no further than that.
+absl::Status ReadHeader(std::string_view contents, FileHeader& header) {
   if (!ReadAs(contents, header))
     return absl::InvalidArgumentError("this is not a recording of an RNIC");
   if (absl::Status s = CheckHeader(header); !s.ok()) return s;
-  const uint64_t number = header.recorded;
-  if (number == 0)
+  if (header.recorded == 0)
     return absl::FailedPreconditionError("nothing has been recorded yet");
+  return absl::OkStatus();
+}
+
+// `half`: what the file has of it.
+absl::StatusOr<Recording> ReadHalf(const FileHeader& header,
+                                   std::string_view half) {
   // The file may have been truncated, and written again since.
-  const size_t at = recording::kHeaderBytes + number % 2 * header.half_bytes;
-  const std::string_view half =
-      contents.substr(std::min(at, contents.size()), header.half_bytes);
   HalfHeader half_header = {};
   if (!ReadAs(half, half_header)) return Damaged("its file is too short");
   std::string_view answers = half.substr(sizeof(half_header));
-  if (half_header.number != number)
+  if (half_header.number != header.recorded)
     return Damaged("a part has another number than its header");
   if (half_header.bytes > answers.size())
     return Damaged("it is longer than its file");
@@ -137,21 +134,61 @@ absl::StatusOr<Recording> ParseRecording(std::string_view contents) {
   return read;
 }
 
+size_t HalfAt(const FileHeader& header) {
+  return recording::kHeaderBytes + header.recorded % 2 * header.half_bytes;
+}
+
+// The half that the header names, as far as its own header says.
+int ReadNamedHalf(int fd, const FileHeader& header, std::string& half) {
+  HalfHeader half_header = {};
+  int error = ReadPart(fd, HalfAt(header), sizeof(half_header), half);
+  if (error != 0 || !ReadAs(half, half_header)) return error;
+  const size_t most = header.half_bytes - sizeof(half_header);
+  return ReadPart(fd, HalfAt(header) + sizeof(half_header),
+                  std::min<size_t>(half_header.bytes, most), half);
+}
+
+absl::StatusOr<Recording> ReadOnce(int fd) {
+  std::string head;
+  if (const int error = ReadPart(fd, 0, sizeof(FileHeader), head))
+    return Unreadable(error);
+  FileHeader header = {};
+  if (absl::Status s = ReadHeader(head, header); !s.ok()) return s;
+  struct stat info = {};
+  std::string half;
+  int error = fstat(fd, &info) == 0 ? 0 : errno;
+  // A half that is not there is not worth its memory.
+  if (error == 0 && static_cast<size_t>(info.st_size) > HalfAt(header))
+    error = ReadNamedHalf(fd, header, half);
+  if (error != 0) return Unreadable(error);
+  return ReadHalf(header, half);
+}
+
+}  // namespace
+
+const Recording::Answer* Recording::Find(std::string_view request) const {
+  const auto at = std::ranges::find(answers, request, &Answer::request);
+  return at == answers.end() ? nullptr : &*at;
+}
+
+absl::StatusOr<Recording> ParseRecording(std::string_view contents) {
+  FileHeader header = {};
+  if (absl::Status s = ReadHeader(contents, header); !s.ok()) return s;
+  return ReadHalf(header,
+                  contents.substr(std::min(HalfAt(header), contents.size()),
+                                  header.half_bytes));
+}
+
 absl::StatusOr<Recording> ReadRecording(const std::string& path) {
+  // O_NONBLOCK: it may be a FIFO.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return Unreadable(errno);
   // While a program writes, a half may have become another since the header was
   // read.
   constexpr int kAttempts = 5;
   absl::StatusOr<Recording> read = absl::UnknownError("");
-  for (int i = 0; i != kAttempts; ++i) {
-    int error = 0;
-    const std::string contents = ReadFile(path, error);
-    if (error == ENOENT) return absl::NotFoundError(std::strerror(error));
-    if (error == EACCES || error == EPERM)
-      return absl::PermissionDeniedError(std::strerror(error));
-    if (error != 0) return absl::InternalError(std::strerror(error));
-    read = ParseRecording(contents);
-    if (read.ok()) break;
-  }
+  for (int i = 0; i != kAttempts && !read.ok(); ++i) read = ReadOnce(fd);
+  close(fd);
   return read;
 }
 

@@ -41,9 +41,15 @@ int WithoutSignal(F&& f) {
 }
 
 int Allocate(int fd, size_t bytes) {
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno;
+  // Waits for a program that looks whether this file's program has ended.
+  while (flock(fd, LOCK_EX) != 0) {
+    if (errno != EINTR) return errno;
+  }
   return WithoutSignal([&] {
-    return fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+    while (fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
+      if (errno != EINTR) return errno;
+    }
+    return 0;
   });
 }
 

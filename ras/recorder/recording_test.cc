@@ -59,8 +59,8 @@ class RecordingTest : public ::testing::Test {
     file << bytes;
   }
 
-  const std::string path_ = ::testing::TempDir() + "/recording_test." +
-                            std::to_string(getpid()) + ".rec";
+  const std::string path_ =
+      ::testing::TempDir() + "/urnic0-" + std::to_string(getpid()) + "-1.rec";
   RecordingBuilder builder_{recording::kHalfBytesMin};
   std::unique_ptr<RecordingFile> file_;
 };
@@ -182,8 +182,7 @@ TEST_F(RecordingTest, ALivingProgramHoldsItsFile) {
   const auto ended = [&] {
     std::vector<bool> all;
     for (const RecordingName& name : ListRecordings(::testing::TempDir())) {
-      if (name.path.ends_with("." + std::to_string(getpid()) + ".rec"))
-        all.push_back(name.ended);
+      if (name.path == path_) all.push_back(name.ended);
     }
     return all;
   };

@@ -9,18 +9,29 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <string_view>
+#include <cstdio>
 #include <tuple>
 
-#include "ras/recorder/format.h"
 #include "verbs/libc/owner_dir.h"
 
 namespace urnic {
 namespace {
 
+// A name that RecordingFileName() makes.
+bool IsName(const char* name) {
+  char port[16];
+  unsigned pid = 0;
+  long long seconds = 0;
+  int end = 0;
+  return std::sscanf(name, "%15[a-z0-9]-%u-%lld.rec%n", port, &pid, &seconds,
+                     &end) == 3 &&
+         end != 0 && name[end] == '\0';
+}
+
 // A program that lives holds the lock of its file.
 bool IsOfEndedProgram(int directory, const char* name) {
-  const int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  const int fd =
+      openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return false;
   const bool ended = flock(fd, LOCK_SH | LOCK_NB) == 0;
   close(fd);
@@ -38,20 +49,25 @@ std::string RecordingsDirectory(bool make) {
   return "";
 }
 
+std::string RecordingFileName(const std::string& port, uint32_t pid,
+                              time_t now) {
+  return port + "-" + std::to_string(pid) + "-" + std::to_string(now) + ".rec";
+}
+
 std::vector<RecordingName> ListRecordings(const std::string& directory) {
   std::vector<RecordingName> list;
+  const time_t now = std::time(nullptr);
   DIR* const open = opendir(directory.c_str());
   if (open == nullptr) return list;
   while (const dirent* const entry = readdir(open)) {
-    const std::string_view name = entry->d_name;
     struct stat info = {};
-    if (!name.ends_with(recording::kSuffix) ||
+    if (!IsName(entry->d_name) ||
         fstatat(dirfd(open), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(info.st_mode)) {
+        !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
       continue;
     }
     list.push_back({.path = directory + "/" + entry->d_name,
-                    .written = info.st_mtime,
+                    .written = info.st_mtime > now ? 0 : info.st_mtime,
                     .ended = IsOfEndedProgram(dirfd(open), entry->d_name)});
   }
   closedir(open);

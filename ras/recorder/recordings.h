@@ -2,6 +2,7 @@
 
 // The directory of this user's recordings, and what is in it.
 
+#include <cstdint>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -14,12 +15,17 @@ std::string RecordingsDirectory(bool make);
 
 struct RecordingName {
   std::string path;
-  time_t written = 0;
+  time_t written = 0;  // 0: in the future, after the clock was set back
   // The program does not hold the file any more (RecordingFile).
   bool ended = false;
 };
 
-// The files of that directory, the newest first.
+// "PORT-PID-SECONDS.rec".
+std::string RecordingFileName(const std::string& port, uint32_t pid,
+                              time_t now);
+
+// The files of that directory with such names, which belong to this user, the
+// newest first.
 std::vector<RecordingName> ListRecordings(const std::string& directory);
 
 }  // namespace urnic

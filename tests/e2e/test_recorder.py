@@ -147,6 +147,13 @@ def dump_in_mid_transfer(context, bed_name):
             keys = {region["rkey"].strip("x")
                     for region in told(context, place, path, "mr")}
             context.check(keys == {"0"}, keys)
+            with open(path, "rb") as file:
+                dump = file.read()
+            for region in test_show.shown(context, place, 1, "mr", "pid",
+                                          str(end.pid)):
+                context.check(region["rkey"][2:].encode() not in dump and
+                              int(region["rkey"], 16).to_bytes(4, "little")
+                              not in dump, region)
             before = packets()
             bed.await_true(lambda then=before: all(
                 now > old for now, old in zip(packets(), then)), 20,

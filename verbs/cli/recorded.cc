@@ -19,6 +19,14 @@ std::string TimeText(int64_t wall_ns) {
   return text;
 }
 
+// A file may have anything in it.
+std::string Printable(std::string text) {
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
 }  // namespace
 
 void AddFromOption(CLI::App& command, std::string* path) {
@@ -27,6 +35,10 @@ void AddFromOption(CLI::App& command, std::string* path) {
                   "Read a recording that a program left, instead of asking "
                   "programs")
       ->type_name("FILE")
+      ->excludes(command.get_option("--process"))
+      ->check([](const std::string& text) {
+        return text.empty() ? "an empty name" : "";
+      })
       ->configurable(false);
 }
 
@@ -39,15 +51,16 @@ absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,
         absl::StrCat(path, ": ", std::string(recording.status().message())));
   }
   std::fprintf(stderr,
-               "urnic %s: %s of process %u (%s), recorded at %s in %.1f ms\n",
-               command, recording->port.c_str(), recording->pid,
-               recording->program.c_str(), TimeText(recording->at_ns).c_str(),
-               recording->took_us / 1e3);
+               "urnic %s: %s of process %u (%s), recorded at %s in %u us\n",
+               command, Printable(recording->port).c_str(), recording->pid,
+               Printable(recording->program).c_str(),
+               TimeText(recording->at_ns).c_str(), recording->took_us);
   const Recording::Answer* const answer = recording->Find(request);
   if (answer == nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat(path, ": there was no room for \"", request,
-                     "\"; give the program more: URNIC_RECORDER=size:16M"));
+    return absl::NotFoundError(absl::StrCat(
+        path, ": \"", request,
+        "\" is not in it: dumps have no state, and a recording may have had "
+        "too little room (URNIC_RECORDER=size:16M)"));
   }
   if (answer->is_cut) {
     std::fprintf(stderr,

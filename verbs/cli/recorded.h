@@ -13,7 +13,8 @@
 
 namespace urnic {
 
-// --from FILE. `path` outlives the parse.
+// --from FILE, not with --process, which the command has already. `path`
+// outlives the parse.
 void AddFromOption(CLI::App& command, std::string* path);
 
 // What the program answered to that request. Says on stderr, after "urnic

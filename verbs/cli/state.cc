@@ -129,8 +129,10 @@ int Show(StateArguments arguments) {
       return kExitUsage;
     }
   }
-  return arguments.from.empty() ? ShowRunning(arguments)
-                                : ShowRecorded(arguments);
+  if (arguments.from.empty()) return ShowRunning(arguments);
+  if (arguments.device.empty()) return ShowRecorded(arguments);
+  (void)Complain("a recording is of one port: leave DEVICE or --from out");
+  return kExitUsage;
 }
 
 }  // namespace

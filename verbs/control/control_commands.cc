@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "verbs/control/answer.h"
 #include "verbs/control/capture_commands.h"
@@ -290,7 +291,20 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   }
   return RefusedAnswer(
       "unknown request; the requests are addr and route (alone, with add, with "
-      "del), counters, show KIND, state, dump, trace LEVELS and capture");
+      "del), counters, show KIND, state, dump MS, trace LEVELS and capture");
+}
+
+// Of "dump MS".
+std::optional<Duration> LongestOf(std::string_view request) {
+  constexpr std::string_view kDump = "dump ";
+  constexpr uint32_t kMost = 10'000;
+  uint32_t ms = 0;
+  if (!request.starts_with(kDump)) return std::nullopt;
+  request.remove_prefix(kDump.size());
+  if (!absl::SimpleAtoi({request.data(), request.size()}, &ms) || ms > kMost) {
+    return std::nullopt;
+  }
+  return Duration::Milliseconds(ms);
 }
 
 }  // namespace
@@ -303,7 +317,8 @@ void AnswerControl(OpenNic& nic, std::string_view request,
                    const ControlSocket::Reply& reply) {
   constexpr std::string_view kShow = "show ";
   if (request == "state") return SendState(nic, reply);
-  if (request == "dump") return SendDump(nic, reply);
+  if (const auto longest = LongestOf(request))
+    return SendDump(nic, *longest, reply);
   if (request.starts_with(kShow)) {
     return SendFacts(nic, request.substr(kShow.size()), reply);
   }

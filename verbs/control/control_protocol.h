@@ -19,7 +19,9 @@
 //   route del ROUTE   removes one of its own, by prefix, router and metric
 //   counters          lists the counters of the port
 //   state             the state of all queue pairs and connections
-//   dump              stops the RNIC, copies its state, and lets it go on
+//   dump MS           stops the RNIC, copies its state, and lets it go on,
+//   after
+//                     MS milliseconds at the latest (at most 10000)
 //   show KIND         what is known of all objects of a kind: those of `urnic
 //                     show`, trace (the events) and trace-level
 //   capture start SNAP [lqpn QPN] [peer PREFIX]

@@ -1,10 +1,12 @@
 #include "verbs/control/dump.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "datapath/engine/environment.h"
+#include "ras/facts/facts.h"
 #include "ras/recorder/recording_builder.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/recorded_answers.h"
@@ -29,23 +31,47 @@ class Standstill {
   Engine& engine_;
 };
 
+// How long it stood still, and whether all of the dump is of that time.
+std::string StandstillLine(Duration took, bool whole) {
+  std::string line;
+  FactWriter facts("dump", line);
+  facts.Add("stood-still-us", took.ns() / 1000);
+  facts.Add("of-one-moment", whole ? "yes" : "no");
+  return line;
+}
+
 }  // namespace
 
-void SendDump(OpenNic& nic, const ControlSocket::Reply& reply) {
+void SendDump(OpenNic& nic, Duration longest,
+              const ControlSocket::Reply& reply) {
+  constexpr WhatToRecord kWhat = {.newest = {}, .without_secrets = true};
   RecordingBuilder builder(recording::kHalfBytesMax);
   // The first one makes room for the second: memory that is new takes longer
   // than all else.
   builder.Begin();
   RecordAnswers(
-      nic, {.mask_keys = true}, [] { return true; }, builder);
+      nic, kWhat, [] { return true; }, builder);
   builder.Begin();
   const Time begin = Environment::Now();
-  {
-    const Standstill standstill(nic.engine());
-    RecordAnswers(
-        nic, {.mask_keys = true}, [] { return true; }, builder);
-  }
-  const Duration took = Environment::Now() - begin;
+  std::optional<Standstill> standstill(nic.engine());
+  Time end;
+  RecordAnswers(
+      nic, kWhat,
+      [&] {
+        if (standstill && Environment::Now() - begin >= longest) {
+          standstill.reset();
+          end = Environment::Now();
+        }
+        return true;
+      },
+      builder);
+  const bool whole = standstill.has_value();
+  standstill.reset();
+  if (whole) end = Environment::Now();
+  // Frames may have come meanwhile, and nobody was woken for them.
+  nic.engine().Progress();
+  if (builder.BeginAnswer("dump"))
+    builder.Append(StandstillLine(end - begin, whole));
   // In the first half of a file: of an even number.
   constexpr uint64_t kNumber = 2;
   const recording::FileHeader header =
@@ -53,7 +79,7 @@ void SendDump(OpenNic& nic, const ControlSocket::Reply& reply) {
   std::string file(recording::kHeaderBytes, '\0');
   std::string_view(reinterpret_cast<const char*>(&header), sizeof(header))
       .copy(file.data(), sizeof(header));
-  file += builder.Finish(HeaderOfNow(kNumber, took));
+  file += builder.Finish(HeaderOfNow(kNumber, Environment::Now() - begin));
   if (reply("ok\n")) reply(file);
 }
 

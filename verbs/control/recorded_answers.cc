@@ -16,21 +16,32 @@
 namespace urnic::control {
 namespace {
 
-constexpr std::string_view kEvents = "show event";
+constexpr std::string_view kImages = "state";
 
 constexpr std::string_view kRequests[] = {
-    "show dev",      "show link", "show stat", "show error",
-    "show snapshot", "show qp",   "show tcp",  "show cm_id",
-    kEvents,         "state",     "show cq",   "show srq",
-    "show pd",       "show ah",   "show mw",   "show mr"};
+    "show dev",   "show link",     "show stat", "show qp",
+    "show error", "show snapshot", "show tcp",  "show cm_id",
+    "show event", kImages,         "show cq",   "show srq",
+    "show pd",    "show ah",       "show mw",   "show mr"};
 
-// Replaces the digits of keys in lines of facts.
+// Lists in the order of time.
+using Describer = std::optional<uint64_t> (*)(OpenNic&, uint64_t, std::string&);
+Describer DescriberOf(std::string_view request) {
+  if (request == "show event") return DescribeEvents;
+  if (request == "show error") return DescribeErrors;
+  return request == "show snapshot" ? DescribeSnapshots : nullptr;
+}
+
+// Replaces the digits of keys, and of the numbers that are a part of them, in
+// lines of facts. A masked number is a text.
 std::string Masked(std::string_view lines) {
   std::string text(lines);
-  for (const std::string_view name : {"\trkey:0x", "\tlkey:0x"}) {
+  for (const std::string_view name :
+       {"\trkey:0x", "\tlkey:0x", "\tmrn=", "\tmwn="}) {
     for (size_t at = text.find(name); at != std::string::npos;
          at = text.find(name, at)) {
       at += name.size();
+      if (text[at - 1] == '=') text[at - 1] = ':';
       for (; at != text.size() && std::isxdigit(text[at]) != 0; ++at)
         text[at] = 'x';
     }
@@ -48,17 +59,20 @@ void RecordAnswer(OpenNic& nic, std::string_view request, bool mask_keys,
   });
 }
 
-void RecordEvents(OpenNic& nic, uint64_t events, RecordingBuilder& to) {
-  const auto added = [&] {
+void RecordNewest(OpenNic& nic, Describer describe, const NewestEntries& newest,
+                  RecordingBuilder& to) {
+  const uint64_t end = [&] {
     Engine::ControlScope scope(nic.engine());
-    return nic.engine().history().added();
-  };
-  const uint64_t end = added();
-  std::optional<uint64_t> next = end - std::min(end, events);
+    return describe == DescribeEvents ? nic.engine().history().added()
+                                      : nic.engine().failures().added();
+  }();
+  const uint64_t most =
+      describe == DescribeEvents ? newest.events : newest.failures;
+  std::optional<uint64_t> next = end - std::min(end, most);
   std::string lines;
   while (next.has_value()) {
     lines.clear();
-    next = DescribeEvents(nic, *next, lines);
+    next = describe(nic, *next, lines);
     if (!to.Append(lines)) return;
   }
 }
@@ -75,13 +89,13 @@ RecordingOwner OwnerOf(const OpenNic& nic) {
 void RecordAnswers(OpenNic& nic, const WhatToRecord& what,
                    const std::function<bool()>& goes_on, RecordingBuilder& to) {
   for (const std::string_view request : kRequests) {
+    if (what.without_secrets && request == kImages) continue;
     if (!goes_on() || !to.BeginAnswer(request)) return;
-    if (request == kEvents) {
-      RecordEvents(nic, what.events, to);
+    if (const Describer describe = DescriberOf(request)) {
+      RecordNewest(nic, describe, what.newest, to);
     } else {
-      // Images are not text.
       const bool has_keys = request.starts_with("show m");
-      RecordAnswer(nic, request, what.mask_keys && has_keys, goes_on, to);
+      RecordAnswer(nic, request, what.without_secrets && has_keys, goes_on, to);
     }
   }
 }

@@ -16,9 +16,18 @@ class OpenNic;
 // Who records.
 RecordingOwner OwnerOf(const OpenNic& nic);
 
+// How many entries of a list in the order of time.
+struct NewestEntries {
+  uint64_t events = UINT64_MAX;
+  uint64_t failures = UINT64_MAX;  // errors, and snapshots
+};
+
 struct WhatToRecord {
-  uint64_t events = UINT64_MAX;  // the newest ones
-  bool mask_keys = false;        // of memory
+  NewestEntries newest = {};
+  // Without keys of memory: masks those of regions and windows, and leaves the
+  // images of queue pairs and connections out, which have keys and bytes of
+  // messages.
+  bool without_secrets = false;
 };
 
 // Appends the answers to a recording that has begun, the most important first,

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,18 +29,45 @@ namespace {
 
 constexpr char kVariable[] = "URNIC_RECORDER";
 constexpr size_t kFilesKept = 16;
-// Of the rare events, the newest ones.
-constexpr uint64_t kEvents = 1024;
+// Of what is listed in the order of time.
+constexpr NewestEntries kNewest = {.events = 1024, .failures = 64};
 
 constexpr Duration kPeriod = Duration::Seconds(1);
-// After a recording, so many times what it took.
+// After a recording, so many times the CPU time that it took, within limits.
 constexpr int64_t kRest = 100;
+constexpr Duration kRestMost = Duration::Seconds(30);
+constexpr Duration kRestBeforeFailure = Duration::Seconds(1);
+
+Duration CpuTimeOfThread() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return Duration::Nanoseconds(int64_t{time.tv_sec} * 1'000'000'000 +
+                               time.tv_nsec);
+}
 
 // Removes the oldest files of programs that ended.
 void Sweep(const std::string& directory) {
-  const auto files = ListRecordings(directory);
-  for (size_t i = kFilesKept; i < files.size(); ++i) {
-    if (files[i].ended) unlink(files[i].path.c_str());
+  auto files = ListRecordings(directory);
+  std::erase_if(files, [](const RecordingName& file) { return !file.ended; });
+  for (size_t i = kFilesKept; i < files.size(); ++i)
+    unlink(files[i].path.c_str());
+}
+
+// Sets `path`.
+absl::StatusOr<std::unique_ptr<RecordingFile>> CreateFile(
+    const std::string& directory, const RecordingOwner& owner, size_t bytes,
+    std::string& path) {
+  // Containers that share the directory may have the same pid, and a program
+  // may open its device twice in a second.
+  constexpr int kAttempts = 8;
+  for (int i = 1;; ++i) {
+    path = absl::StrCat(
+        directory, "/",
+        RecordingFileName(owner.port, owner.pid, std::time(nullptr) + i - 1));
+    auto file = RecordingFile::Create(path, owner, bytes);
+    struct stat info;
+    const bool is_taken = lstat(path.c_str(), &info) == 0;
+    if (file.ok() || !is_taken || i == kAttempts) return file;
   }
 }
 
@@ -80,14 +108,15 @@ bool ParseRecorderOptions(std::string_view text, RecorderOptions& options,
       read.off = true;
     } else if (word == "keep") {
       read.keep = true;
-    } else if (word.starts_with(kDir) && word.size() > kDir.size()) {
+    } else if (word.starts_with(kDir) && word[kDir.size()] == '/') {
+      // Not a relative one: programs change their directory.
       read.directory = word.substr(kDir.size());
     } else if (!word.starts_with(kSize) ||
                !ParseSize(std::string_view(word).substr(kSize.size()),
                           read.bytes)) {
       mistake = absl::StrCat("\"", word,
-                             "\" is unknown; the words are off, keep, dir:DIR "
-                             "and size:16M (1M to 1024M)");
+                             "\" is unknown; the words are off, keep, "
+                             "dir:/DIR and size:16M (1M to 1024M)");
       return false;
     }
   }
@@ -101,16 +130,16 @@ std::unique_ptr<Recorder> Recorder::Start(OpenNic& nic) {
   const std::string directory = options.directory.empty()
                                     ? RecordingsDirectory(/*make=*/true)
                                     : options.directory;
-  const auto give_up = [&](std::string why) {
-    DebugLog(absl::StrCat(nic.name(), ": no flight recorder: ", why));
+  // Only who asks for recordings wants to be told.
+  const bool is_wanted = std::getenv(kVariable) != nullptr;
+  const auto give_up = [&](const std::string& why) {
+    (is_wanted ? ComplainLoudly : DebugLog)(
+        absl::StrCat(nic.name(), ": no flight recorder: ", why));
     return nullptr;
   };
   if (directory.empty()) return give_up("the user has no own directory");
-  const RecordingOwner owner = OwnerOf(nic);
-  const std::string path =
-      absl::StrCat(directory, "/", owner.port, "-", owner.pid, "-",
-                   std::time(nullptr), recording::kSuffix);
-  auto file = RecordingFile::Create(path, owner, options.bytes);
+  std::string path;
+  auto file = CreateFile(directory, OwnerOf(nic), options.bytes, path);
   if (!file.ok()) return give_up(std::string(file.status().message()));
   Sweep(directory);
   std::unique_ptr<Recorder> recorder(
@@ -144,12 +173,15 @@ Recorder::~Recorder() {
       Engine::ControlScope scope(nic_.engine());
       nic_.engine().failures().Unwatch(this);
     }
+    pollfd wake = {wake_fd_, POLLIN, 0};
+    const bool failed = poll(&wake, 1, 0) > 0;
     stop_.store(true);
     Wake();
     thread_.join();
-    // What happened since the last time.
+    // Nearly nothing is left of what existed, so the last recording says more;
+    // unless something has failed since.
     stop_.store(false);
-    if (keep_ && !ended_.load()) Record();
+    if (keep_ && failed && !ended_.load()) Record();
   }
   End();
   if (wake_fd_ >= 0) close(wake_fd_);
@@ -187,13 +219,14 @@ bool Recorder::SleepUntil(Time until) const {
 void Recorder::Run() {
   while (!stop_.load()) {
     const Time begin = Environment::Now();
+    const Duration cpu_before = CpuTimeOfThread();
     Record();
-    const Duration took = Environment::Now() - begin;
-    // A failure shortens the pause, but not to less than this.
-    const Time earliest = begin + took * kRest;
+    const Duration rest = (CpuTimeOfThread() - cpu_before) * kRest;
+    // A failure shortens the pause, but not to nothing.
+    const Time earliest = begin + std::min(rest, kRestBeforeFailure);
     bool failed = false;
     while (!stop_.load() && !SleepUntil(earliest)) failed = true;
-    if (!failed) (void)SleepUntil(std::max(earliest, begin + kPeriod));
+    if (!failed) (void)SleepUntil(begin + std::clamp(rest, kPeriod, kRestMost));
   }
 }
 
@@ -201,7 +234,8 @@ void Recorder::Record() {
   const Time begin = Environment::Now();
   builder_.Begin();
   RecordAnswers(
-      nic_, {.events = kEvents}, [this] { return !stop_.load(); }, builder_);
+      nic_, {.newest = kNewest}, [this] { return !stop_.load(); }, builder_);
+  if (stop_.load()) return;  // it is not whole
   const int error = file_->Write(
       builder_.Finish(HeaderOfNow(file_->next(), Environment::Now() - begin)));
   if (error == 0 || std::exchange(complained_, true)) return;

@@ -5,14 +5,15 @@
 // (ras/recorder). `urnic show --from FILE` reads it.
 //
 // Its thread records each second, and after each failure. It takes a hundredth
-// of a CPU at most: if a recording takes longer than 10 ms, the next one is
-// later.
+// of a CPU at most: if a recording takes more than 10 ms of it, the next one is
+// later, by up to 30 s, and after a failure by up to a second.
 //
 // URNIC_RECORDER: words with commas between them.
 //   off       no recordings
 //   keep      the file stays when the program closes the port or calls exit();
-//             otherwise only one that was killed leaves it
-//   dir:DIR   where, instead of "recordings" in the user's own directory
+//             otherwise only one that was killed, or ended in another way,
+//             leaves it
+//   dir:/DIR  where, instead of "recordings" in the user's own directory
 //             (verbs/libc/owner_dir.h)
 //   size:16M  room for a recording; 1M if not given. The file has twice as much
 // The file is PORT-PID-SECONDS.rec. Those of programs that ended are removed,

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "ras/errors/refusal.h"
 #include "ras/facts/facts.h"
 #include "ras/recorder/recording.h"
 #include "verbs/control/control_commands.h"
@@ -158,13 +159,25 @@ TEST_F(RecorderTest, TheFileGoesWithThePort) {
   EXPECT_TRUE(Files().empty());
 }
 
+// The last recording says more than one of an empty port would.
 TEST_F(RecorderTest, TheFileIsKeptIfThatIsWanted) {
   Choose("keep,dir:" + directory_);
-  (void)Open();
-  ASSERT_EQ(Files().size(), 1u);
-  const auto recording = ReadRecording(Files().front());
-  ASSERT_TRUE(recording.ok()) << recording.status();
-  EXPECT_NE(recording->Find("show link"), nullptr);
+  {
+    const auto device = Open();
+    const auto pd = *Pd::Create(*device);
+    EXPECT_THAT(Await("show pd", "pdn="), HasSubstr("pdn="));
+  }
+  EXPECT_THAT(Await("show pd", "pdn="), HasSubstr("pdn="));
+}
+
+TEST_F(RecorderTest, WhatFailsLastIsInTheFileThatIsKept) {
+  Choose("keep,dir:" + directory_);
+  {
+    const auto device = Open();
+    EXPECT_THAT(Await("show dev", "urnic0"), HasSubstr("urnic0"));
+    device->NoteRefusal(Refusal(ErrorCode::kNoPlace, "too many"));
+  }
+  EXPECT_THAT(Await("show error", "too many"), HasSubstr("too many"));
 }
 
 TEST_F(RecorderTest, OffWritesNothing) {
@@ -179,13 +192,16 @@ TEST_F(RecorderTest, ADirectoryThatDoesNotExistDisturbsNothing) {
   EXPECT_TRUE(Files().empty());
 }
 
-// Of programs that ended, 16 files stay: the newest.
+// Of programs that ended, 16 files stay. Other files are not touched, whatever
+// they are called.
 TEST_F(RecorderTest, OldFilesAreRemoved) {
-  for (int i = 0; i != 20; ++i)
-    std::ofstream(directory_ + "/old" + std::to_string(i) + ".rec") << "x";
-  std::ofstream(directory_ + "/notes.txt") << "not ours";
+  for (int i = 0; i != 20; ++i) {
+    const std::string number = std::to_string(i);
+    std::ofstream(directory_ + "/urnic0-" + number + "-1.rec") << "x";
+    std::ofstream(directory_ + "/song-" + number + ".rec") << "not ours";
+  }
   const auto device = Open();
-  EXPECT_EQ(Files().size(), 16u + 1u);
+  EXPECT_EQ(Files().size(), 16u + 20u + 1u);
 }
 
 TEST_F(RecorderTest, ADumpHasEverythingButKeys) {
@@ -200,7 +216,7 @@ TEST_F(RecorderTest, ADumpHasEverythingButKeys) {
                           .iova = 0,
                           .access = 0});
   std::string dump;
-  AnswerControl(device->open_nic(), "dump", [&](std::string_view part) {
+  AnswerControl(device->open_nic(), "dump 1000", [&](std::string_view part) {
     dump += part;
     return true;
   });
@@ -211,11 +227,28 @@ TEST_F(RecorderTest, ADumpHasEverythingButKeys) {
               HasSubstr("lqpn=" + std::to_string(qp->qpn())));
   EXPECT_THAT(read->Find("show mr")->text, HasSubstr("\trkey:0xxx"));
   EXPECT_THAT(read->Find("show mr")->text, HasSubstr("\tlkey:0xxx"));
-  EXPECT_FALSE(read->Find("state")->text.empty());
+  EXPECT_THAT(read->Find("show mr")->text, HasSubstr("\tmrn:xx"));
+  EXPECT_THAT(read->Find("dump")->text, HasSubstr("of-one-moment:yes"));
+  // Its images have keys.
+  EXPECT_EQ(read->Find("state"), nullptr);
   // The engine goes on.
   const uint64_t before = device->engine().counters().iterations;
   device->engine().Progress();
   EXPECT_GT(device->engine().counters().iterations, before);
+}
+
+TEST_F(RecorderTest, TheEngineDoesNotStandStillForLongerThanWanted) {
+  const auto device = Open();
+  std::string dump;
+  AnswerControl(device->open_nic(), "dump 0", [&](std::string_view part) {
+    dump += part;
+    return true;
+  });
+  const auto read = ParseRecording(std::string_view(dump).substr(3));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->Find("dump")->text, HasSubstr("of-one-moment:no"));
+  // It is whole all the same.
+  EXPECT_NE(read->Find("show mr"), nullptr);
 }
 
 TEST(RecorderOptionsTest, WordsAreRead) {
@@ -230,8 +263,9 @@ TEST(RecorderOptionsTest, WordsAreRead) {
 }
 
 TEST(RecorderOptionsTest, AMistakeIsNamedAndChangesNothing) {
-  for (const char* const text : {"of", "dir:", "size:", "size:0M", "size:16",
-                                 "size:1025M", "size:99999999999M", "off,on"}) {
+  for (const char* const text :
+       {"of", "dir:", "dir:here", "size:", "size:0M", "size:16", "size:1025M",
+        "size:99999999999M", "off,on"}) {
     RecorderOptions options;
     std::string mistake;
     EXPECT_FALSE(ParseRecorderOptions(text, options, mistake)) << text;

@@ -18,7 +18,7 @@ namespace urnic::control {
 namespace {
 
 // How many entries are described while the engine waits.
-constexpr size_t kStep = 32;
+constexpr size_t kStep = 4;
 
 void DescribeEvent(const Happening& happening, const OpenNic& nic, Time now,
                    std::string& out) {
