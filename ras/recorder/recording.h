@@ -31,7 +31,7 @@ struct Recording {
 
 // INVALID_ARGUMENT: not a recording, or a damaged one, or one of another
 // version. NOT_FOUND, PERMISSION_DENIED, INTERNAL: the file cannot be read.
-// FAILED_PRECONDITION: nothing has been recorded yet.
+// FAILED_PRECONDITION: the first recording is under way.
 absl::StatusOr<Recording> ReadRecording(const std::string& path);
 
 // The same, of the file's contents.

@@ -70,8 +70,11 @@ absl::StatusOr<std::unique_ptr<RecordingFile>> RecordingFile::Create(
   }
   if (error != 0)
     return absl::InternalError(absl::StrCat(path, ": ", std::strerror(error)));
-  return std::unique_ptr<RecordingFile>(
+  std::unique_ptr<RecordingFile> file(
       new RecordingFile(fd, MakeFileHeader(owner, half_bytes, 0)));
+  // Whose file it is, even if the program ends before its first recording.
+  (void)WriteAll(fd, &file->header_, sizeof(file->header_), 0);
+  return file;
 }
 
 RecordingFile::~RecordingFile() { close(fd_); }

@@ -15,7 +15,8 @@ std::string RecordingsDirectory(bool make);
 
 struct RecordingName {
   std::string path;
-  time_t written = 0;  // 0: in the future, after the clock was set back
+  // 0: in the future (the clock was set back), which counts as the oldest.
+  time_t written = 0;
   // The program does not hold the file any more (RecordingFile).
   bool ended = false;
 };

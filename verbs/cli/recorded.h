@@ -13,8 +13,8 @@
 
 namespace urnic {
 
-// --from FILE, not with --process, which the command has already. `path`
-// outlives the parse.
+// Adds --from FILE. It excludes --process, which must have been added before.
+// `path` outlives the parse.
 void AddFromOption(CLI::App& command, std::string* path);
 
 // What the program answered to that request. Says on stderr, after "urnic

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,15 +33,15 @@ Describer DescriberOf(std::string_view request) {
   return request == "show snapshot" ? DescribeSnapshots : nullptr;
 }
 
-// Replaces the digits of keys, and of the numbers that are a part of them, in
-// lines of facts. A masked number is a text.
-std::string Masked(std::string_view lines) {
+// Replaces the hexadecimal digits after each of these words.
+std::string Masked(std::string_view lines,
+                   std::initializer_list<std::string_view> words) {
   std::string text(lines);
-  for (const std::string_view name :
-       {"\trkey:0x", "\tlkey:0x", "\tmrn=", "\tmwn="}) {
-    for (size_t at = text.find(name); at != std::string::npos;
-         at = text.find(name, at)) {
-      at += name.size();
+  for (const std::string_view word : words) {
+    for (size_t at = text.find(word); at != std::string::npos;
+         at = text.find(word, at)) {
+      at += word.size();
+      // A masked number is a text.
       if (text[at - 1] == '=') text[at - 1] = ':';
       for (; at != text.size() && std::isxdigit(text[at]) != 0; ++at)
         text[at] = 'x';
@@ -49,31 +50,39 @@ std::string Masked(std::string_view lines) {
   return text;
 }
 
-void RecordAnswer(OpenNic& nic, std::string_view request, bool mask_keys,
-                  const std::function<bool()>& goes_on, RecordingBuilder& to) {
-  constexpr std::string_view kOk = "ok\n";
-  bool first = true;
-  AnswerControl(nic, request, [&](std::string_view part) {
-    if (std::exchange(first, false)) part.remove_prefix(kOk.size());
-    return (mask_keys ? to.Append(Masked(part)) : to.Append(part)) && goes_on();
-  });
+// Lines of facts without keys, and without the numbers that are a part of them.
+std::string WithoutKeys(std::string_view request, std::string_view lines) {
+  // A call that was refused may name a key in its message.
+  if (request == "show error") return Masked(lines, {"0x"});
+  if (request != "show mr" && request != "show mw") return std::string(lines);
+  return Masked(lines, {"\trkey:0x", "\tlkey:0x", "\tmrn=", "\tmwn="});
 }
 
-void RecordNewest(OpenNic& nic, Describer describe, const NewestEntries& newest,
-                  RecordingBuilder& to) {
+// Sends an answer in parts, until `part` returns false.
+void Answer(OpenNic& nic, std::string_view request, const NewestEntries& newest,
+            const std::function<bool(std::string_view)>& part) {
+  const Describer describe = DescriberOf(request);
+  if (describe == nullptr) {
+    constexpr std::string_view kOk = "ok\n";
+    bool first = true;
+    return AnswerControl(nic, request, [&](std::string_view text) {
+      if (std::exchange(first, false)) text.remove_prefix(kOk.size());
+      return part(text);
+    });
+  }
+  const bool are_events = describe == DescribeEvents;
   const uint64_t end = [&] {
     Engine::ControlScope scope(nic.engine());
-    return describe == DescribeEvents ? nic.engine().history().added()
-                                      : nic.engine().failures().added();
+    return are_events ? nic.engine().history().added()
+                      : nic.engine().failures().added();
   }();
-  const uint64_t most =
-      describe == DescribeEvents ? newest.events : newest.failures;
-  std::optional<uint64_t> next = end - std::min(end, most);
+  std::optional<uint64_t> next =
+      end - std::min(end, are_events ? newest.events : newest.failures);
   std::string lines;
   while (next.has_value()) {
     lines.clear();
     next = describe(nic, *next, lines);
-    if (!to.Append(lines)) return;
+    if (!part(lines)) return;
   }
 }
 
@@ -91,12 +100,12 @@ void RecordAnswers(OpenNic& nic, const WhatToRecord& what,
   for (const std::string_view request : kRequests) {
     if (what.without_secrets && request == kImages) continue;
     if (!goes_on() || !to.BeginAnswer(request)) return;
-    if (const Describer describe = DescriberOf(request)) {
-      RecordNewest(nic, describe, what.newest, to);
-    } else {
-      const bool has_keys = request.starts_with("show m");
-      RecordAnswer(nic, request, what.without_secrets && has_keys, goes_on, to);
-    }
+    Answer(nic, request, what.newest, [&](std::string_view part) {
+      const bool fits = what.without_secrets
+                            ? to.Append(WithoutKeys(request, part))
+                            : to.Append(part);
+      return fits && goes_on();
+    });
   }
 }
 
