@@ -3,6 +3,7 @@ it."""
 
 import functools
 import os
+import re
 import signal
 
 import bed
@@ -30,7 +31,7 @@ def capture_of_a_transfer(context, bed_name):
     with beds.make(context.tools, bed_name) as place:
         server, client = test_show.begin_rping(context, place)
         path = capture(context, place, os.path.join(place.directory, "all"),
-                       "--count", "200")
+                       "--count", "1000")
         context.check(os.stat(path).st_mode & 0o777 == 0o600, path)
         seen = tshark.fields(path, frames, "frame.interface_name",
                       "frame.packet_flags_direction", "frame.comment",
@@ -42,11 +43,14 @@ def capture_of_a_transfer(context, bed_name):
         qps = {end.pid: test_show.one(test_show.shown(
             context, place, 1, "qp", "pid", str(end.pid)), context)["lqpn"]
             for end in (server, client)}
-        for _, direction, comment, text in seen:
-            qpn = qps[int(text.split()[1])]
-            wanted = {"0x00000001": f"Accept, qp {qpn}",
-                      "0x00000002": f"qp {qpn}"}
-            context.check(comment == wanted[direction], seen)
+        # On a busy machine, some are sent twice: duplicates, stale ACKs.
+        verdicts = {"0x00000001": r"\w+, ", "0x00000002": ""}
+        for frame in seen:
+            _, direction, comment, text = frame
+            wanted = f"{verdicts[direction]}qp {qps[int(text.split()[1])]}"
+            context.check(re.fullmatch(wanted, comment), (frame, wanted))
+        context.check(sum(comment.startswith("Accept, ")
+                          for _, _, comment, _ in seen) > len(seen) / 4, seen)
 
         # One end's queue pair.
         path = capture(context, place, os.path.join(place.directory, "one"),
