@@ -27,6 +27,8 @@
 namespace urnic {
 namespace {
 
+constexpr char kCommand[] = "dump";
+
 struct DumpArguments {
   std::string device;
   std::string process;
@@ -34,12 +36,6 @@ struct DumpArguments {
   std::string collector;  // HOST:PORT, instead of a file
   uint32_t longest_ms = 20;
 };
-
-int Complain(const absl::Status& status) {
-  std::fprintf(stderr, "urnic dump: %s\n",
-               std::string(status.message()).c_str());
-  return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
-}
 
 absl::Status SystemError(const std::string& what, int error) {
   return absl::InternalError(absl::StrCat(what, ": ", std::strerror(error)));
@@ -194,7 +190,7 @@ int Dump(const DumpArguments& arguments) {
   // A collector that hangs up is an errno.
   signal(SIGPIPE, SIG_IGN);
   const auto rnic = FindOneRnic(arguments.device, arguments.process);
-  if (!rnic.ok()) return Complain(rnic.status());
+  if (!rnic.ok()) return Complain(kCommand, rnic.status());
   std::unique_ptr<Target> target;
   if (!arguments.collector.empty()) {
     target = std::make_unique<Collector>(arguments.collector);
@@ -204,13 +200,15 @@ int Dump(const DumpArguments& arguments) {
             ? absl::StrCat(rnic->device, "-", rnic->pid, ".dump")
             : arguments.output);
   }
-  if (absl::Status s = target->Open(); !s.ok()) return Complain(s);
+  if (absl::Status s = target->Open(); !s.ok()) return Complain(kCommand, s);
   const auto answer =
       AskRnic(*rnic, absl::StrCat("dump ", arguments.longest_ms));
-  if (!answer.ok()) return Complain(answer.status());
+  if (!answer.ok()) return Complain(kCommand, answer.status());
   const auto recording = ParseRecording(*answer);
-  if (!recording.ok()) return Complain(Unreadable(*rnic, recording.status()));
-  if (absl::Status s = target->Write(*answer); !s.ok()) return Complain(s);
+  if (!recording.ok())
+    return Complain(kCommand, Unreadable(*rnic, recording.status()));
+  if (absl::Status s = target->Write(*answer); !s.ok())
+    return Complain(kCommand, s);
   std::fprintf(stderr, "urnic dump: %s of %s: %zu bytes to %s; %s\n",
                rnic->device.c_str(), rnic->Describe().c_str(), answer->size(),
                target->name().c_str(), StandstillText(*recording).c_str());

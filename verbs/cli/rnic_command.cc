@@ -83,6 +83,12 @@ void AddChange(CLI::App& parent, const char* verb, const std::string& help,
 
 }  // namespace
 
+int Complain(const char* command, const absl::Status& status) {
+  std::fprintf(stderr, "urnic %s: %s\n", command,
+               std::string(status.message()).c_str());
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
+}
+
 void AddProcessOption(CLI::App& command, std::string* process) {
   command
       .add_option("--process", *process,

@@ -25,6 +25,10 @@ struct RnicCommand {
   void (*print)(const std::string& line);  // a line of an answer
 };
 
+// Says on stderr, after "urnic COMMAND: ", what went wrong. Returns the exit
+// status: kExitUsage for INVALID_ARGUMENT.
+int Complain(const char* command, const absl::Status& status);
+
 // The option --process of every subcommand that asks running programs.
 void AddProcessOption(CLI::App& command, std::string* process);
 

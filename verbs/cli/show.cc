@@ -12,20 +12,17 @@
 #include "verbs/cli/did_you_mean.h"
 #include "verbs/cli/fact_query.h"
 #include "verbs/cli/recorded.h"
+#include "verbs/cli/rnic_command.h"
 
 namespace urnic {
 namespace {
+
+constexpr char kCommand[] = "show";
 
 struct ShowArguments {
   std::string kind = "dev";
   FactQuery query;
 };
-
-int Complain(const absl::Status& status) {
-  std::fprintf(stderr, "urnic show: %s\n",
-               std::string(status.message()).c_str());
-  return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
-}
 
 absl::Status CheckKind(const std::string& kind) {
   const std::vector<std::string> kinds = {
@@ -41,13 +38,16 @@ absl::Status CheckKind(const std::string& kind) {
 }
 
 int Show(const ShowArguments& arguments) {
-  if (absl::Status s = CheckKind(arguments.kind); !s.ok()) return Complain(s);
+  if (absl::Status s = CheckKind(arguments.kind); !s.ok())
+    return Complain(kCommand, s);
   if (arguments.kind == kRecordings && !arguments.query.from.empty()) {
-    return Complain(absl::InvalidArgumentError(
-        "a recording does not list recordings: leave --from out"));
+    return Complain(
+        kCommand,
+        absl::InvalidArgumentError(
+            "a recording does not list recordings: leave --from out"));
   }
-  const auto answers = Ask(arguments.query, arguments.kind, "show");
-  if (!answers.ok()) return Complain(answers.status());
+  const auto answers = Ask(arguments.query, arguments.kind, kCommand);
+  if (!answers.ok()) return Complain(kCommand, answers.status());
   Print(answers->objects, arguments.query);
   return answers->complete ? kExitOk : kExitFailed;
 }

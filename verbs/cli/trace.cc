@@ -18,6 +18,7 @@
 #include "verbs/cli/command.h"
 #include "verbs/cli/ctf.h"
 #include "verbs/cli/fact_query.h"
+#include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
@@ -32,36 +33,32 @@ struct TraceArguments {
   std::string ctf;
 };
 
-int Complain(const absl::Status& status) {
-  std::fprintf(stderr, "urnic %s: %s\n", kCommand,
-               std::string(status.message()).c_str());
-  return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
-}
-
 int Set(const TraceArguments& arguments) {
   // A mistake must not reach half of the programs.
   TraceLevels unused;
   std::string mistake;
   if (!SetTraceLevels(arguments.set, unused, mistake))
-    return Complain(absl::InvalidArgumentError(mistake));
+    return Complain(kCommand, absl::InvalidArgumentError(mistake));
   const auto filters = ParseFilters(arguments.query.filters);
-  if (!filters.ok()) return Complain(filters.status());
+  if (!filters.ok()) return Complain(kCommand, filters.status());
   for (const FactFilter& filter : *filters) {
     if (filter.name != "pid") {
-      return Complain(absl::InvalidArgumentError(absl::StrCat(
-          "--set knows the filter pid only, not \"", filter.name, "\"")));
+      return Complain(kCommand, absl::InvalidArgumentError(absl::StrCat(
+                                    "--set knows the filter pid only, not \"",
+                                    filter.name, "\"")));
     }
   }
   const auto found = ProgramsOf(arguments.query, *filters);
-  if (!found.ok()) return Complain(found.status());
+  if (!found.ok()) return Complain(kCommand, found.status());
   if (found->empty())
     return Complain(
-        absl::NotFoundError("no program with this pid has an RNIC"));
+        kCommand, absl::NotFoundError("no program with this pid has an RNIC"));
   int exit_status = kExitOk;
   for (const RnicProcess& rnic : *found) {
     const auto answer = AskRnic(rnic, absl::StrCat("trace ", arguments.set));
     if (answer.ok()) continue;
-    exit_status = Complain(absl::IsUnavailable(answer.status())
+    exit_status =
+        Complain(kCommand, absl::IsUnavailable(answer.status())
                                ? answer.status()
                                : absl::FailedPreconditionError(absl::StrCat(
                                      rnic.device, " of ", rnic.Describe(), ": ",
@@ -113,13 +110,13 @@ int Run(const TraceArguments& arguments) {
   if (!arguments.set.empty()) return Set(arguments);
   auto answers = Ask(arguments.query,
                      arguments.levels ? "trace-level" : "trace", kCommand);
-  if (!answers.ok()) return Complain(answers.status());
+  if (!answers.ok()) return Complain(kCommand, answers.status());
   SortByTime(answers->objects);
   if (arguments.ctf.empty()) {
     Print(answers->objects, arguments.query);
   } else if (absl::Status s = WriteCtf(answers->objects, arguments.ctf);
              !s.ok()) {
-    return Complain(s);
+    return Complain(kCommand, s);
   }
   return answers->complete ? kExitOk : kExitFailed;
 }
