@@ -231,6 +231,7 @@ bool PortKeeper::BringUp() {
   absl::Status status;
   if (!configured_) {
     status = device_->Configure(pool_, rx_ring_, tx_ring_, &gate_, event_fd_);
+    std::lock_guard lock(mutex_);
     configured_ = status.ok();
     finishes_tcp_checksums_ = device_->finishes_tcp_checksums();
   }
@@ -311,7 +312,8 @@ void PortKeeper::TakeDown() {
   std::unique_ptr<DpdkDevice> device;
   {
     std::lock_guard lock(mutex_);
-    device_->AddCounters(past_);
+    if (configured_) device_->AddCounters(past_);
+    configured_ = false;
     device = std::move(device_);
     info_.rx_ring = info_.tx_ring = 0;
   }
@@ -319,7 +321,6 @@ void PortKeeper::TakeDown() {
   device = nullptr;
   // The driver may have set the carrier once more while it closed.
   gate_.Withdraw();
-  configured_ = false;
   WakeEngine();
 }
 
@@ -497,7 +498,7 @@ void PortKeeper::AddCounters(PortCounters& sum) const {
   sum.tx_bytes += past_.tx_bytes;
   sum.tx_errors += past_.tx_errors;
   sum.incarnations += past_.incarnations;
-  if (device_ != nullptr) device_->AddCounters(sum);
+  if (configured_) device_->AddCounters(sum);
 }
 
 PortInfo PortKeeper::info() const {

@@ -128,7 +128,6 @@ class PortKeeper {
   // Only the keeper thread uses these.
   std::unique_ptr<DeviceProbe> probe_;
   std::unique_ptr<InterfaceWatch> interface_;
-  bool configured_ = false;
   bool was_up_ = false;
   bool had_carrier_ = false;
   int backoff_ms_ = 0;
@@ -141,7 +140,10 @@ class PortKeeper {
   // callback.
   mutable std::mutex mutex_;
   std::unique_ptr<DpdkDevice> device_;  // changed by the keeper only
-  PortCounters past_;                   // of earlier devices
+  // By the keeper only. While DPDK allocates a device's queues, nobody may ask
+  // for its counters: its array of queues is null.
+  bool configured_ = false;
+  PortCounters past_;  // of earlier devices
   PortInfo info_;
 };
 
