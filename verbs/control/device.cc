@@ -12,6 +12,7 @@
 #include "verbs/control/device_kind.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/object_facts.h"
+#include "verbs/control/qp.h"
 #include "verbs/control/shared_places.h"
 
 namespace urnic::control {
@@ -84,6 +85,23 @@ void Device::NotePostRefusal(Failure failure) {
   failure.iwarp = HasService(kind(), QpService::kIwarp);
   Engine::ControlScope scope(engine(), kPatience);
   if (scope.entered()) engine().failures().Add(std::move(failure));
+}
+
+void Device::NoteLateThread(pid_t thread, const char* verb) {
+  NotePostRefusal({.code = ErrorCode::kThreadLate,
+                   .text = absl::StrCat(
+                       "thread ", thread, " of this program does not leave ",
+                       verb != nullptr ? verb : "a verb that posts or polls")});
+}
+
+void Device::FenceQp(uint32_t number) {
+  constexpr size_t kStep = 64;
+  std::optional<uint64_t> serial = 0;
+  while (serial) {
+    serial = qps_.Visit(*serial, kStep, [number](Qp& qp) {
+      if (qp.qpn() == number) qp.Fence();
+    });
+  }
 }
 
 void Device::Listen(EventSink* sink) {

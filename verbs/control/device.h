@@ -75,6 +75,13 @@ class Device final : private OpenNic::Watcher {
   // here.
   void NotePostRefusal(Failure failure);
 
+  // A thread has been inside `verb` for long (null: one that posts or polls),
+  // and another waits until it leaves.
+  void NoteLateThread(pid_t thread, const char* verb);
+  // The queue pair `number` fails, and raises no event any more: the program
+  // has written over what it would use of it.
+  void FenceQp(uint32_t number);
+
   // Until Unlisten() returns, `sink` is told of changes of the port.
   void Listen(EventSink* sink);
   void Unlisten(EventSink* sink);

@@ -28,6 +28,8 @@ int ErrnoOf(const absl::Status& status) {
       return ETIMEDOUT;
     case absl::StatusCode::kNotFound:
       return ENODEV;
+    case absl::StatusCode::kCancelled:
+      return EDEADLK;
     case absl::StatusCode::kPermissionDenied:
       return EACCES;
     default:

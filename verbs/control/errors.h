@@ -26,6 +26,7 @@ namespace urnic::control {
 //   kDeadlineExceeded    ETIMEDOUT    the destination does not answer
 //   kNotFound            ENODEV       no such device or interface
 //   kPermissionDenied    EACCES
+//   kCancelled           EDEADLK      a verb inside a verb
 //   anything else        EIO          also after fork(), in the child
 // clang-format on
 int ErrnoOf(const absl::Status& status);

@@ -59,68 +59,9 @@ QpState StateOf(const EngineQp& qp) {
              : qp.state();
 }
 
-namespace {
-
-// Checks that the service's objects are given and belong to this device.
-absl::Status CheckParts(const QpRequest& request, const Device& device) {
-  if (!HasService(device.kind(), request.service)) {
-    return Refusal(ErrorCode::kNotBuilt,
-                   absl::StrCat("create_qp: ", device.identity().name,
-                                " does not support queue pairs of this type"));
-  }
-  const bool target = request.service == QpService::kXrcTarget;
-  const bool initiator = request.service == QpService::kXrcInitiator;
-  if (target ? request.xrcd == nullptr : request.pd == nullptr) {
-    return Refusal(ErrorCode::kBadAttribute, "create_qp: no domain");
-  }
-  if ((request.send_cq == nullptr && !target) ||
-      (request.recv_cq == nullptr && !target && !initiator)) {
-    return Refusal(ErrorCode::kBadAttribute,
-                   "create_qp: send_cq and recv_cq are required");
-  }
-  if ((target || initiator) && request.srq != nullptr) {
-    return Refusal(
-        ErrorCode::kBadAttribute,
-        "create_qp: srq must be null for XRC; the peer's requests name the "
-        "shared receive queue");
-  }
-  if (request.srq != nullptr && request.srq->is_xrc()) {
-    return Refusal(ErrorCode::kBadAttribute,
-                   "create_qp: an XRC shared receive queue is for XRC targets");
-  }
-  const auto elsewhere = [&](const auto* object) {
-    return object != nullptr && &object->device() != &device;
-  };
-  if (elsewhere(request.send_cq) || elsewhere(request.recv_cq) ||
-      (request.srq != nullptr && elsewhere(&request.srq->pd()))) {
-    return Refusal(ErrorCode::kForeignObject,
-                   "create_qp: domain and queues belong to different devices");
-  }
-  return absl::OkStatus();
-}
-
-// The request without the parts that the service ignores.
-QpRequest Trimmed(QpRequest request) {
-  if (request.service == QpService::kXrcTarget) {
-    request.pd = nullptr;
-    request.send_cq = nullptr;
-    request.caps.max_send_wr = 0;
-    request.caps.max_send_sge = 0;
-    request.caps.max_inline_data = 0;
-  }
-  if (request.service == QpService::kXrcTarget ||
-      request.service == QpService::kXrcInitiator) {
-    request.recv_cq = nullptr;
-    request.caps.max_recv_wr = request.caps.max_recv_sge = 0;
-  }
-  return request;
-}
-
-}  // namespace
-
 absl::StatusOr<std::shared_ptr<Qp>> Qp::Create(Device& device,
                                                const QpRequest& asked) {
-  if (absl::Status s = CheckParts(asked, device); !s.ok()) return s;
+  if (absl::Status s = CheckRequest(asked, device); !s.ok()) return s;
   const QpRequest request = Trimmed(asked);
   if (absl::Status s = CheckCaps(request.caps); !s.ok()) return s;
   const bool own_rq = request.srq == nullptr;
@@ -271,6 +212,14 @@ void Qp::ForgetCompletions(uint32_t number) {
 
 bool Qp::IsDraining() const {
   return engine_qp_->is_roce_qp() && RoceQp::Of(*engine_qp_).sq_draining();
+}
+
+void Qp::Fence() {
+  Engine::ControlScope scope(device_.engine());
+  listeners_.clear();
+  const QpState now = StateOf(*engine_qp_);
+  if (now == QpState::kErr) return;
+  MoveInEngine(now, QpState::kErr, /*resets=*/false, engine_qp_->config());
 }
 
 QpState Qp::State() {

@@ -15,6 +15,7 @@
 #include "verbs/control/event_sink.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp_attributes.h"
+#include "verbs/control/qp_request.h"
 #include "verbs/control/queue_memory.h"
 #include "verbs/control/spin_lock.h"
 #include "verbs/control/srq.h"
@@ -22,22 +23,6 @@
 #include "verbs/control/xrcd.h"
 
 namespace urnic::control {
-
-struct QpRequest {
-  QpService service = QpService::kRc;
-  Pd* pd = nullptr;      // all but XRC targets
-  Xrcd* xrcd = nullptr;  // XRC targets
-  Cq* send_cq = nullptr;
-  Cq* recv_cq = nullptr;
-  Srq* srq = nullptr;  // instead of a receive queue of its own
-  QpCaps caps;
-  bool sq_sig_all = false;
-  // The program posts from one thread only (a thread domain).
-  bool single_threaded = false;
-  QueueAllocator* allocator = nullptr;  // outlives the queue pair
-  EventSink* events = nullptr;
-  void* user = nullptr;
-};
 
 // The domain and the completion queues must outlive it. `posting` holds the
 // fields that one posting thread at a time owns. It is public for the caller's
@@ -84,6 +69,9 @@ class Qp final : private QpEvents {
   absl::Status LeaveGroup(const wire::Gid& group);
   // Whether it is attached to any group.
   bool IsInGroup();
+
+  // It fails, and its listeners hear no more of it.
+  void Fence();
 
   // The attributes as last set, with the current state. Of a queue pair of
   // iWARP that is or was connected, the depths of reads are the connection's.

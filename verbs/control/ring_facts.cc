@@ -7,6 +7,7 @@
 #include "ras/errors/error_code.h"
 #include "ras/facts/facts.h"
 #include "ras/history/history.h"
+#include "ras/presence/presence.h"
 #include "transport/iwarp/tcp/image_fields.h"
 #include "transport/work/image_fields.h"
 #include "verbs/control/failure_text.h"
@@ -65,6 +66,18 @@ std::optional<uint64_t> DescribeRing(OpenNic& nic, const Ring& ring,
 
 }  // namespace
 
+void NoteNestedVerbs(OpenNic& nic) {
+  TakeNested([&](pid_t thread, const char* verb, uint32_t times) {
+    Engine::ControlScope scope(nic.engine());
+    nic.engine().failures().Add(
+        {.code = ErrorCode::kVerbInVerb,
+         .text =
+             absl::StrCat(verb != nullptr ? verb : "a verb that posts or polls",
+                          ": thread ", thread, " was inside a verb"),
+         .times = times});
+  });
+}
+
 void AddEvent(HistoryEvent event, uint32_t a, uint32_t b, FactWriter& facts) {
   const HistoryWords& words = WordsOf(event);
   facts.Add("event", words.name);
@@ -105,6 +118,7 @@ std::optional<uint64_t> DescribeEvents(OpenNic& nic, uint64_t number,
 
 std::optional<uint64_t> DescribeErrors(OpenNic& nic, uint64_t number,
                                        std::string& out) {
+  if (number == 0) NoteNestedVerbs(nic);
   return DescribeRing(nic, nic.engine().failures(), number, DescribeError, out);
 }
 

@@ -15,6 +15,7 @@ class SpinLock {
   void Lock() {
     while (held_.exchange(true, std::memory_order_acquire)) Wait();
   }
+  bool TryLock() { return !held_.exchange(true, std::memory_order_acquire); }
   void Unlock() { held_.store(false, std::memory_order_release); }
 
  private:

@@ -14,6 +14,7 @@
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"
 #include "verbs/control/fork_guard.h"
+#include "verbs/control/ring_facts.h"
 #include "verbs/provider/fresh_copy.h"
 #include "verbs/provider/loaded_library.h"
 #include "verbs/provider/no_cancellation.h"
@@ -23,12 +24,6 @@
 namespace urnic::provider {
 
 namespace {
-
-template <typename T>
-void DeleteAll(std::unordered_set<T*>& objects) {
-  for (T* object : objects) delete object;
-  objects.clear();
-}
 
 ibv_event_type TypeOf(QpEvent event) {
   switch (event) {
@@ -92,6 +87,48 @@ int Context::OpenEvents() {
   if (const int error = events_.Open()) return error;
   device_->Listen(this);
   return 0;
+}
+
+uint32_t Context::NumberOf(const void* object) {
+  std::lock_guard lock(mutex_);
+  const auto found =
+      qps_.find(static_cast<QueuePair*>(const_cast<void*>(object)));
+  return found == qps_.end() ? 0 : found->second;
+}
+
+void Context::Fence(uint32_t number) {
+  has_fenced_ = true;
+  if (number != 0) device_->FenceQp(number);
+}
+
+namespace {
+
+template <typename Meant>
+void AwaitOutside(control::Device& device, Meant&& meant) {
+  constexpr Duration kPatience = Duration::Seconds(1);
+  AwaitOthersOutside(meant, kPatience, [&](pid_t thread, const char* verb) {
+    device.NoteLateThread(thread, verb);
+  });
+}
+
+}  // namespace
+
+void Context::AwaitOthersOutside(const void* object) {
+  AwaitOutside(*device_, [=](const void* at) { return at == object; });
+}
+
+void Context::AwaitOthersOutside(const ibv_context* ibv) {
+  AwaitOutside(*device_, [=](const void* at) {
+    return at == SpotOf(ibv) || (!IsContext(at) && ContextAt(at) == ibv);
+  });
+}
+
+template <typename T>
+void Context::DeleteAll(Set<T>& objects) {
+  for (const auto& [object, number] : objects) {
+    if (MarkedSlab<T>::End(object)) MarkedSlab<T>::Of().Delete(object);
+  }
+  objects.clear();
 }
 
 Context::~Context() {
@@ -298,11 +335,17 @@ verbs_context* OpenContext(ibv_device* device, int cmd_fd, void* data) {
   return whole;
 }
 
-void CloseContext(ibv_context* context) {
+void CloseContext(ibv_context* ibv) {
   const NoCancellation guard;
   // In a forked child the objects are the parent's.
-  if (!control::InForkedChild()) delete Context::From(context);
-  DeleteVerbsContext(context);
+  if (!control::InForkedChild()) {
+    Context* const context = Context::From(ibv);
+    context->AwaitOthersOutside(ibv);
+    control::NoteNestedVerbs(context->device().open_nic());
+    // What was written over cannot be destroyed, so it keeps its device.
+    if (!context->has_fenced()) delete context;
+  }
+  DeleteVerbsContext(ibv);
 }
 
 }  // namespace urnic::provider

@@ -3,9 +3,11 @@
 // An open device, as a program sees it: what it has created, and where its
 // events go. One per ibv_open_device().
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "verbs/control/device.h"
 #include "verbs/control/event_sink.h"
@@ -32,21 +34,41 @@ class Context final : public control::EventSink {
   control::Device& device() { return *device_; }
   AsyncEvents& events() { return events_; }
 
-  // Keeps track of objects, so that they can be destroyed. Any thread.
+  // Keeps track of objects, so that they can be destroyed. `number`: a queue
+  // pair's. Any thread.
   template <typename T>
-  void Add(T* object) {
+  void Add(T* object, uint32_t number = 0) {
     std::lock_guard lock(mutex_);
-    SetOf(object).insert(object);
+    SetOf(object).emplace(object, number);
   }
-  // Forgets and deletes.
+  // The two steps of an object's end. After End() no verb begins to use the
+  // object, and no other thread is inside one that does. False: another thread
+  // ends the object. Then its parts are destroyed, and Delete() forgets it and
+  // gives its memory back.
+  template <typename T>
+  bool End(T* object) {
+    if (!MarkedSlab<T>::End(object)) return false;
+    AwaitOthersOutside(static_cast<const void*>(object));
+    return true;
+  }
   template <typename T>
   void Delete(T* object) {
     {
       std::lock_guard lock(mutex_);
       SetOf(object).erase(object);
     }
-    delete object;
+    MarkedSlab<T>::Of().Delete(object);
   }
+  // Returns when no other thread is inside a verb of this context, `ibv`, or
+  // of its objects.
+  void AwaitOthersOutside(const ibv_context* ibv);
+  // As given to Add(), of an object that need not be intact; 0: unknown.
+  uint32_t NumberOf(const void* object);
+  // Whether an object was written over. It stays until the program ends, with
+  // all that it uses.
+  bool has_fenced() const { return has_fenced_; }
+  // Stops the queue pair `number` of a fenced object.
+  void Fence(uint32_t number);
 
   void OnCompletion(control::Cq& cq) override;
   void OnCqError(control::Cq& cq) override;
@@ -58,7 +80,7 @@ class Context final : public control::EventSink {
 
  private:
   template <typename T>
-  using Set = std::unordered_set<T*>;
+  using Set = std::unordered_map<T*, uint32_t>;
 
   Set<ThreadDomain>& SetOf(ThreadDomain*) { return thread_domains_; }
   Set<ProtectionDomain>& SetOf(ProtectionDomain* d) {
@@ -74,6 +96,13 @@ class Context final : public control::EventSink {
 
   std::shared_ptr<control::Device> device_;
   AsyncEvents events_;
+  // Returns when no other thread is inside a verb of `object`. Names those that
+  // are for long.
+  void AwaitOthersOutside(const void* object);
+  template <typename T>
+  void DeleteAll(Set<T>& objects);
+
+  std::atomic<bool> has_fenced_ = false;
   std::mutex mutex_;
   // In the order of creation; destroyed in reverse.
   Set<ThreadDomain> thread_domains_;

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
-#include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -21,9 +21,11 @@ bool Next(CompletionQueueHandle& handle) {
 }
 
 int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
-  if (control::InForkedChild()) return errno = EIO;
+  CompletionQueueHandle* const handle = CompletionQueueHandle::From(cq);
+  const Presence inside(handle);
+  if (!MayUse(inside, handle))
+    return errno = WhyNot(inside, &handle->cq, "start_poll");
   if (attr != nullptr && attr->comp_mask != 0) return errno = EINVAL;
-  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
   if (handle->batch_lock != nullptr) handle->batch_lock->Lock();
   if (Next(*handle)) return 0;
   // After ENOENT, the program does not call end_poll.
@@ -32,7 +34,11 @@ int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
 }
 
 int NextPoll(ibv_cq_ex* cq) {
-  return Next(*CompletionQueueHandle::From(cq)) ? 0 : ENOENT;
+  CompletionQueueHandle* const handle = CompletionQueueHandle::From(cq);
+  const Presence inside(handle);
+  if (!MayUse(inside, handle))
+    return errno = WhyNot(inside, &handle->cq, "next_poll");
+  return Next(*handle) ? 0 : ENOENT;
 }
 
 void EndPoll(ibv_cq_ex* cq) {

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +21,7 @@ CompletionQueueHandle* MakeCq(ibv_context* ibv, control::CqRequest request,
                     Refusal(ErrorCode::kForeignObject,
                             "create_cq: the channel is of another context"));
   }
-  auto handle = std::make_unique<CompletionQueueHandle>();
+  auto handle = MakeHandle<CompletionQueueHandle>();
   request.events = context;
   request.user = handle.get();
   auto created = control::Cq::Create(context->device(), request);
@@ -62,6 +63,7 @@ void WaitForAcknowledgements(CompletionQueueHandle& handle) {
   }
   uint32_t async = handle.async_events;
   if (async != 0) async -= handle.context->events().Drop(element);
+  const Absence outside;
   pthread_mutex_lock(&handle.cq.mutex);
   while (handle.cq.comp_events_completed != comp ||
          handle.cq.async_events_completed != async) {
@@ -79,6 +81,8 @@ int DestroyCq(ibv_cq* cq) {
                 Refusal(ErrorCode::kInUse,
                         "destroy_cq: queue pairs still complete to it"));
   }
+  if (!handle->context->End(handle))
+    return EINVAL;  // another thread destroys it
   // Without queue pairs, only events that moderation has delayed can follow.
   handle->control->StopEvents();
   WaitForAcknowledgements(*handle);

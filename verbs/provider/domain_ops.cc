@@ -1,5 +1,6 @@
 // Protection domains, thread domains, parent domains, address handles.
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,7 @@ ibv_pd* AllocPd(ibv_context* ibv) {
   Context* context = Context::From(ibv);
   auto created = control::Pd::Create(context->device());
   if (!created.ok()) return FailNull(ibv, created.status());
-  auto* domain = new ProtectionDomain;
+  auto* domain = MarkedSlab<ProtectionDomain>::Of().New();
   domain->context = context;
   domain->own = *std::move(created);
   domain->pd.handle = domain->own->id();
@@ -29,6 +30,8 @@ int DeallocPd(ibv_pd* pd) {
                         absl::StrCat("pd ", pd->handle, ": objects in it: ",
                                      domain->users.load())));
   }
+  if (!domain->context->End(domain))
+    return EINVAL;  // another thread destroys it
   if (domain->parent != nullptr) --domain->parent->users;
   if (domain->thread_domain != nullptr) --domain->thread_domain->users;
   domain->context->Delete(domain);
@@ -41,7 +44,7 @@ ibv_td* AllocTd(ibv_context* ibv, ibv_td_init_attr* attr) {
                                  absl::StrCat("alloc_td: unknown comp_mask 0x",
                                               absl::Hex(attr->comp_mask))));
   }
-  auto* domain = new ThreadDomain;
+  auto* domain = MarkedSlab<ThreadDomain>::Of().New();
   domain->td.context = ibv;
   domain->context = Context::From(ibv);
   domain->context->Add(domain);
@@ -56,6 +59,8 @@ int DeallocTd(ibv_td* td) {
                         absl::StrCat("thread domain: parent domains with it: ",
                                      domain->users.load())));
   }
+  if (!domain->context->End(domain))
+    return EINVAL;  // another thread destroys it
   domain->context->Delete(domain);
   return 0;
 }
@@ -92,7 +97,7 @@ ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
             ErrorCode::kForeignObject,
             "alloc_parent_domain: the thread domain is of another context"));
   }
-  auto* domain = new ProtectionDomain;
+  auto* domain = MarkedSlab<ProtectionDomain>::Of().New();
   domain->context = context;
   domain->parent = parent;
   domain->pd.context = ibv;
@@ -114,7 +119,7 @@ ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
   auto created =
       control::AddressHandle::Create(domain->control(), VectorOf(*attr));
   if (!created.ok()) return FailNull(pd->context, created.status());
-  auto* handle = new AddressHandle;
+  auto* handle = MarkedSlab<AddressHandle>::Of().New();
   handle->context = domain->context;
   handle->domain = domain;
   handle->control = *std::move(created);
@@ -129,6 +134,8 @@ ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
 int DestroyAh(ibv_ah* ah) {
   AddressHandle* handle = AddressHandle::From(ah);
   ProtectionDomain* domain = handle->domain;
+  if (!handle->context->End(handle))
+    return EINVAL;  // another thread destroys it
   handle->context->Delete(handle);
   --domain->users;
   return 0;

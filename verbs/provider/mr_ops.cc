@@ -34,7 +34,7 @@ namespace {
 
 ibv_mr* Keep(ProtectionDomain* domain, std::unique_ptr<control::Mr> control,
              int access) {
-  auto* region = new MemoryRegion;
+  auto* region = MarkedSlab<MemoryRegion>::Of().New();
   region->domain = domain;
   region->control = std::move(control);
   region->mr.access = access;
@@ -69,6 +69,8 @@ int DeregMr(verbs_mr* mr) {
   if (absl::Status s = region->control->Deregister(); !s.ok())
     return Fail(mr->mr.context, s);
   ProtectionDomain* domain = region->domain;
+  if (!domain->context->End(region))
+    return EINVAL;  // another thread destroys it
   domain->context->Delete(region);
   --domain->users;
   return 0;
@@ -194,7 +196,7 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
       domain->control(),
       number == IBV_MW_TYPE_2 ? control::Mw::Type::k2 : control::Mw::Type::k1);
   if (!created.ok()) return FailNull(pd->context, created.status());
-  auto* window = new MemoryWindow;
+  auto* window = MarkedSlab<MemoryWindow>::Of().New();
   window->context = domain->context;
   window->domain = domain;
   window->control = *std::move(created);
@@ -210,6 +212,8 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
 int DeallocMw(ibv_mw* mw) {
   MemoryWindow* window = MemoryWindow::From(mw);
   ProtectionDomain* domain = window->domain;
+  if (!window->context->End(window))
+    return EINVAL;  // another thread destroys it
   window->context->Delete(window);
   --domain->users;
   return 0;

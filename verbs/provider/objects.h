@@ -1,13 +1,17 @@
 #pragma once
 
 // The objects to which a program holds pointers: libibverbs' struct first, then
-// ours. Only this file casts between the two.
+// ours. Only this file casts between the two. They lie in slabs between marks
+// (ras/marks), at eight bytes behind the beginning of a cache line.
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
+#include "ras/marks/marked_slab.h"
+#include "ras/presence/presence.h"
 #include "verbs/control/address_handle.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/mr.h"
@@ -34,6 +38,8 @@ inline uint32_t Number(const Enum& value) {
 
 // The program promises that one thread uses all objects of this domain.
 struct ThreadDomain {
+  static constexpr Marks kMarks = MarksOf("TD");
+
   ibv_td td = {};
   Context* context = nullptr;
   std::atomic<int> users = 0;
@@ -57,10 +63,12 @@ class ProgramAllocator final : public control::QueueAllocator {
   // The resource type, which is the provider's choice
   // (ibv_alloc_parent_domain(3)), says for which kind of queue the memory is.
   void* Allocate(size_t bytes, size_t alignment, Use use) override {
+    const Absence outside;  // the program's code may call verbs
     return alloc_(domain_, context_, bytes, alignment,
                   static_cast<uint64_t>(use));
   }
   void Free(void* memory, Use use) override {
+    const Absence outside;
     free_(domain_, context_, memory, static_cast<uint64_t>(use));
   }
 
@@ -74,6 +82,8 @@ class ProgramAllocator final : public control::QueueAllocator {
 // A protection domain, or a parent domain: an alias of one, with a thread
 // domain and allocators.
 struct ProtectionDomain {
+  static constexpr Marks kMarks = MarksOf("PD");
+
   ibv_pd pd = {};
   Context* context = nullptr;
   std::unique_ptr<control::Pd> own;
@@ -89,6 +99,8 @@ struct ProtectionDomain {
 };
 
 struct MemoryRegion {
+  static constexpr Marks kMarks = MarksOf("MR");
+
   verbs_mr mr = {};
   ProtectionDomain* domain = nullptr;
   std::unique_ptr<control::Mr> control;
@@ -99,6 +111,8 @@ struct MemoryRegion {
 };
 
 struct AddressHandle {
+  static constexpr Marks kMarks = MarksOf("AH");
+
   ibv_ah ah = {};
   Context* context = nullptr;
   ProtectionDomain* domain = nullptr;
@@ -111,6 +125,8 @@ struct AddressHandle {
 };
 
 struct XrcDomain {
+  static constexpr Marks kMarks = MarksOf("XD");
+
   ibv_xrcd xrcd = {};
   Context* context = nullptr;
   std::shared_ptr<control::Xrcd> control;
@@ -122,6 +138,8 @@ struct XrcDomain {
 };
 
 struct SharedReceiveQueue {
+  static constexpr Marks kMarks = MarksOf("SRQ");
+
   ibv_srq srq = {};
   Context* context = nullptr;
   ProtectionDomain* domain = nullptr;
@@ -134,7 +152,9 @@ struct SharedReceiveQueue {
   }
 };
 
-struct alignas(64) CompletionQueueHandle {
+struct CompletionQueueHandle {
+  static constexpr Marks kMarks = MarksOf("CQ");
+
   // An extended CQ starts like a plain one, and can be used as one.
   union {
     ibv_cq_ex extended = {};
@@ -172,6 +192,8 @@ static_assert(sizeof(ibv_cq) <= sizeof(ibv_cq_ex) &&
 
 // A memory window.
 struct MemoryWindow {
+  static constexpr Marks kMarks = MarksOf("MW");
+
   ibv_mw mw = {};
   Context* context = nullptr;
   ProtectionDomain* domain = nullptr;
@@ -189,9 +211,14 @@ struct WorkList {
   int error = 0;                 // the first one; later calls do nothing
   const char* why = "";          // the error in words
   urnic_sq_wqe* last = nullptr;  // the request that setters apply to
+  // Lists that a signal handler of the same thread began meanwhile. They are
+  // refused, and nothing of them is built.
+  uint32_t nested = 0;
 };
 
-struct alignas(64) QueuePair {
+struct QueuePair {
+  static constexpr Marks kMarks = MarksOf("QP");
+
   ibv_qp qp = {};
   uint8_t end_of_qp_ex[kQpExBytesMax - sizeof(ibv_qp)] = {};
   control::Qp::Posting* posting = nullptr;  // of *control
@@ -202,6 +229,8 @@ struct alignas(64) QueuePair {
   int sq_sig_all = 0;
   std::atomic<uint32_t> async_events = 0;
   WorkList list;  // extended ones only
+  // The thread that builds the list; 0: none does. Any thread reads it.
+  std::atomic<uintptr_t> builder = 0;
 
   QueuePair() = default;
   ~QueuePair() { LetGo(); }
@@ -219,5 +248,76 @@ struct alignas(64) QueuePair {
   static QueuePair* From(ibv_qp_ex* qp) { return From(&qp->qp_base); }
 };
 static_assert(offsetof(QueuePair, posting) == kQpExBytesMax);
+
+// The lock of a send queue, for a scope; see OptionalLock. False: this thread
+// holds it already, because it builds a list.
+class SendLock {
+ public:
+  explicit SendLock(QueuePair& qp) : lock_(qp.posting->sq_lock) {
+    if (lock_ == nullptr || lock_->TryLock()) return;
+    holds_ = qp.builder.load(std::memory_order_relaxed) != ThisThread();
+    if (holds_) lock_->Lock();
+  }
+  ~SendLock() {
+    if (lock_ != nullptr && holds_) lock_->Unlock();
+  }
+  SendLock(const SendLock&) = delete;
+  SendLock& operator=(const SendLock&) = delete;
+  explicit operator bool() const { return holds_; }
+  // The list that is built keeps it.
+  void Keep() { holds_ = false; }
+
+ private:
+  control::SpinLock* const lock_;
+  bool holds_ = true;
+};
+
+// An object that the program has not been given yet.
+template <typename T>
+struct SlabDeleter {
+  void operator()(T* object) const { MarkedSlab<T>::Of().Delete(object); }
+};
+template <typename T>
+using Handle = std::unique_ptr<T, SlabDeleter<T>>;
+template <typename T>
+Handle<T> MakeHandle() {
+  return Handle<T>(MarkedSlab<T>::Of().New());
+}
+
+// Which of ours a struct of libibverbs begins.
+template <typename Ibv>
+struct ObjectOf;
+template <>
+struct ObjectOf<ibv_td> : std::type_identity<ThreadDomain> {};
+template <>
+struct ObjectOf<ibv_pd> : std::type_identity<ProtectionDomain> {};
+template <>
+struct ObjectOf<verbs_mr> : std::type_identity<MemoryRegion> {};
+template <>
+struct ObjectOf<ibv_mr> : std::type_identity<MemoryRegion> {};
+template <>
+struct ObjectOf<ibv_mw> : std::type_identity<MemoryWindow> {};
+template <>
+struct ObjectOf<ibv_ah> : std::type_identity<AddressHandle> {};
+template <>
+struct ObjectOf<ibv_xrcd> : std::type_identity<XrcDomain> {};
+template <>
+struct ObjectOf<ibv_srq> : std::type_identity<SharedReceiveQueue> {};
+template <>
+struct ObjectOf<ibv_cq> : std::type_identity<CompletionQueueHandle> {};
+template <>
+struct ObjectOf<ibv_qp> : std::type_identity<QueuePair> {};
+
+template <typename T>
+concept IbvObject = requires {
+  typename ObjectOf<T>::type;
+};
+
+// Ours of libibverbs' struct, which begins it. It need not be intact.
+template <IbvObject Ibv>
+typename ObjectOf<Ibv>::type* Ours(const Ibv* object) {
+  return reinterpret_cast<typename ObjectOf<Ibv>::type*>(
+      const_cast<Ibv*>(object));
+}
 
 }  // namespace urnic::provider

@@ -3,8 +3,8 @@
 
 #include <cerrno>
 
-#include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -70,13 +70,15 @@ inline uint32_t Poll(CompletionQueueHandle& handle, uint32_t wanted,
 }  // namespace
 
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc) {
-  if (__builtin_expect(control::InForkedChild(), 0)) {
-    errno = EIO;
+  CompletionQueueHandle* const handle = CompletionQueueHandle::From(cq);
+  const Presence inside(handle);
+  if (__builtin_expect(!MayUse(inside, handle), 0)) {
+    errno = WhyNot(inside, cq, "poll_cq");
     return -1;
   }
   if (entries <= 0) return 0;
   return static_cast<int>(
-      Poll(*CompletionQueueHandle::From(cq), static_cast<uint32_t>(entries),
+      Poll(*handle, static_cast<uint32_t>(entries),
            [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); }));
 }
 

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "ras/errors/error_code.h"
 #include "transport/work/request.h"
-#include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -111,8 +111,9 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
     wqe->compare_add = wr.wr.atomic.compare_add;
     wqe->swap = wr.wr.atomic.swap;
   } else if (posting.datagrams) {
-    if (wr.wr.ud.ah == nullptr) return EINVAL;
-    wqe->to.address_handle = AddressHandle::From(wr.wr.ud.ah)->number;
+    AddressHandle* const ah = AddressHandle::From(wr.wr.ud.ah);
+    if (ah == nullptr || !HasStartMark(ah)) return EINVAL;
+    wqe->to.address_handle = ah->number;
     wqe->to.qpn = wr.wr.ud.remote_qpn;
     wqe->remote_qkey = wr.wr.ud.remote_qkey;
   } else {
@@ -203,6 +204,13 @@ template <typename Wr, typename Why>
   return error;
 }
 
+// Refuses the whole list.
+template <typename Wr>
+int RefuseAll(int error, Wr* wr, Wr** bad) {
+  *bad = wr;
+  return errno = error;
+}
+
 // A parent domain is another name of its domain.
 bool OneDomain(ibv_pd* a, ibv_pd* b) {
   return &ProtectionDomain::From(a)->control() ==
@@ -231,7 +239,9 @@ int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
                                IBV_ACCESS_REMOTE_ATOMIC;
   constexpr unsigned kKnown =
       kRights | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED;
-  if (mw == nullptr || (info.mw_access_flags & ~kKnown) != 0 ||
+  if (mw == nullptr || !HasStartMark(MemoryWindow::From(mw)) ||
+      (info.mr != nullptr && !HasStartMark(Ours(info.mr))) ||
+      (info.mw_access_flags & ~kKnown) != 0 ||
       (info.mr == nullptr && (info.addr != 0 || info.length != 0))) {
     return EINVAL;
   }
@@ -247,14 +257,17 @@ int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
 }
 
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  Posting& posting = *QueuePair::From(qp)->posting;
-  int error = control::InForkedChild()              ? EIO
-              : !MayPost(posting.may_send, posting) ? EINVAL
-                                                    : 0;
+  QueuePair* const handle = QueuePair::From(qp);
+  const Presence inside(handle);
+  if (__builtin_expect(!MayUse(inside, handle), 0))
+    return RefuseAll(WhyNot(inside, qp, "post_send"), wr, bad);
+  Posting& posting = *handle->posting;
+  int error = MayPost(posting.may_send, posting) ? 0 : EINVAL;
   if (__builtin_expect(error == 0, 1)) {
     posting.engine_qp->Prefetch();
     {
-      control::OptionalLock lock(posting.sq_lock);
+      const SendLock lock(*handle);
+      if (!lock) return RefuseAll(EDEADLK, wr, bad);
       error = Fill(posting.sq, wr, [&](const ibv_send_wr& r, uint8_t* entry) {
         return WriteSend(posting, r, entry);
       });
@@ -267,9 +280,12 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
 }
 
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  Posting& posting = *QueuePair::From(qp)->posting;
-  int error = control::InForkedChild() ? EIO
-              : posting.shares_receives || !MayPost(posting.may_recv, posting)
+  QueuePair* const handle = QueuePair::From(qp);
+  const Presence inside(handle);
+  if (__builtin_expect(!MayUse(inside, handle), 0))
+    return RefuseAll(WhyNot(inside, qp, "post_recv"), wr, bad);
+  Posting& posting = *handle->posting;
+  int error = posting.shares_receives || !MayPost(posting.may_recv, posting)
                   ? EINVAL
                   : 0;
   if (__builtin_expect(error == 0, 1)) {
@@ -292,17 +308,20 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 }
 
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  control::Srq::Posting& posting =
-      SharedReceiveQueue::From(srq)->control->posting();
-  int error = control::InForkedChild() ? EIO : 0;
-  if (__builtin_expect(error == 0, 1)) {
+  SharedReceiveQueue* const handle = SharedReceiveQueue::From(srq);
+  const Presence inside(handle);
+  if (__builtin_expect(!MayUse(inside, handle), 0))
+    return RefuseAll(WhyNot(inside, srq, "post_srq_recv"), wr, bad);
+  control::Srq::Posting& posting = handle->control->posting();
+  int error = 0;
+  {
     control::OptionalLock lock(posting.lock);
     error = Fill(posting.ring, wr, [&](const ibv_recv_wr& r, uint8_t* entry) {
       return WriteRecv(posting.max_sge, r, entry);
     });
   }
   if (__builtin_expect(error == 0, 1)) return 0;
-  const uint32_t srqn = SharedReceiveQueue::From(srq)->control->number();
+  const uint32_t srqn = handle->control->number();
   return Refuse(error, srq->context, {.srqn = srqn}, wr, bad, [&] {
     return absl::StrCat("post_srq_recv: num_sge ", wr->num_sge, ", max_sge is ",
                         posting.max_sge);
@@ -325,7 +344,8 @@ int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   const uint32_t new_key = ibv_inc_rkey(mw->rkey);
   int error = 0;
   {
-    control::OptionalLock lock(posting.sq_lock);
+    const SendLock lock(*QueuePair::From(qp));
+    if (!lock) return EDEADLK;
     uint8_t* entry = posting.sq.Next();
     if (entry == nullptr) return ENOMEM;
     auto* wqe = reinterpret_cast<urnic_sq_wqe*>(entry);

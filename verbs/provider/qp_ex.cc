@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
-#include "verbs/control/fork_guard.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -30,12 +30,22 @@ void Refuse(WorkList& list, int error, const char* why) {
   list.last = nullptr;
 }
 
+// Whether the calls of a list have an effect.
+bool Builds(const QueuePair& qp) {
+  return HasStartMark(&qp) && qp.list.nested == 0;
+}
+
+// The request that setters apply to; nullptr: none.
+urnic_sq_wqe* Last(const QueuePair& qp) {
+  return Builds(qp) ? qp.list.last : nullptr;
+}
+
 // Starts the next request of the list and sets its common fields. nullptr: the
 // list has failed, for example because the queue is full.
 urnic_sq_wqe* Begin(ibv_qp_ex* ex, uint8_t opcode) {
   QueuePair& qp = *QueuePair::From(ex);
   WorkList& list = qp.list;
-  if (list.error != 0) return nullptr;
+  if (!Builds(qp) || list.error != 0) return nullptr;
   uint8_t* entry = qp.posting->sq.Next();
   if (entry == nullptr) {
     Refuse(list, ENOMEM, "the send queue is full");
@@ -59,6 +69,7 @@ urnic_sq_wqe* Begin(ibv_qp_ex* ex, uint8_t opcode) {
 // Starts a request that is answered and so counts toward max_rd_atomic.
 urnic_sq_wqe* BeginAnswered(ibv_qp_ex* ex, uint8_t opcode) {
   QueuePair& qp = *QueuePair::From(ex);
+  if (!Builds(qp)) return nullptr;
   if (!qp.posting->may_read.load(std::memory_order_relaxed)) {
     Refuse(qp.list, EINVAL, "a read or an atomic, but max_rd_atomic is 0");
   }
@@ -149,9 +160,9 @@ void WrFlush(ibv_qp_ex* ex, uint32_t rkey, uint64_t remote_addr, size_t bytes,
 }
 
 void WrLocalInv(ibv_qp_ex* ex, uint32_t key) {
-  if (urnic_sq_wqe* wqe = Begin(ex, URNIC_WR_LOCAL_INV)) {
-    wqe->imm_or_key = key;
-  }
+  urnic_sq_wqe* wqe = Begin(ex, URNIC_WR_LOCAL_INV);
+  if (wqe == nullptr) return;
+  wqe->imm_or_key = key;
   QueuePair::From(ex)->list.last = nullptr;
 }
 
@@ -170,7 +181,7 @@ void WrBindMw(ibv_qp_ex* ex, ibv_mw* mw, uint32_t key,
 
 void SetSgeList(ibv_qp_ex* ex, size_t count, const ibv_sge* sges) {
   QueuePair& qp = *QueuePair::From(ex);
-  urnic_sq_wqe* wqe = qp.list.last;
+  urnic_sq_wqe* wqe = Last(qp);
   if (wqe == nullptr) return;
   if (count > qp.posting->max_send_sge) {
     Refuse(qp.list, EINVAL, "more SGEs than max_send_sge");
@@ -190,7 +201,7 @@ void SetSge(ibv_qp_ex* ex, uint32_t lkey, uint64_t address, uint32_t length) {
 void SetInlineDataList(ibv_qp_ex* ex, size_t count,
                        const ibv_data_buf* buffers) {
   QueuePair& qp = *QueuePair::From(ex);
-  urnic_sq_wqe* wqe = qp.list.last;
+  urnic_sq_wqe* wqe = Last(qp);
   if (wqe == nullptr) return;
   auto* to = reinterpret_cast<uint8_t*>(wqe + 1);
   size_t bytes = 0;
@@ -213,49 +224,65 @@ void SetInlineData(ibv_qp_ex* ex, void* address, size_t length) {
 }
 
 void SetUdAddr(ibv_qp_ex* ex, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
-  WorkList& list = QueuePair::From(ex)->list;
-  if (list.last == nullptr) return;
-  if (ah == nullptr) {
-    Refuse(list, EINVAL, "no address handle");
+  QueuePair& qp = *QueuePair::From(ex);
+  urnic_sq_wqe* wqe = Last(qp);
+  if (wqe == nullptr) return;
+  if (ah == nullptr || !HasStartMark(AddressHandle::From(ah))) {
+    Refuse(qp.list, EINVAL, "no address handle, or one that was destroyed");
     return;
   }
-  list.last->to = {.address_handle = AddressHandle::From(ah)->number,
-                   .qpn = qpn};
-  list.last->remote_qkey = qkey;
+  wqe->to = {.address_handle = AddressHandle::From(ah)->number, .qpn = qpn};
+  wqe->remote_qkey = qkey;
 }
 
 void SetXrcSrqn(ibv_qp_ex* ex, uint32_t srqn) {
-  if (urnic_sq_wqe* wqe = QueuePair::From(ex)->list.last) {
+  if (urnic_sq_wqe* wqe = Last(*QueuePair::From(ex))) {
     wqe->xrc_srqn = srqn;
   }
 }
 
 // --- The list ---------------------------------------------------------------
 
+// WrComplete() says what is wrong with a queue pair that cannot be used.
 void WrStart(ibv_qp_ex* ex) {
   QueuePair& qp = *QueuePair::From(ex);
+  const Presence inside(&qp);
+  if (!MayUse(inside, &qp)) return;
   Posting& posting = *qp.posting;
-  const int error = control::InForkedChild()              ? EIO
-                    : !MayPost(posting.may_send, posting) ? EINVAL
-                                                          : 0;
-  if (posting.sq_lock != nullptr) posting.sq_lock->Lock();
+  const int error = MayPost(posting.may_send, posting) ? 0 : EINVAL;
+  SendLock lock(qp);
+  if (!lock) {
+    ++qp.list.nested;
+    return;
+  }
+  lock.Keep();
+  qp.builder.store(ThisThread(), std::memory_order_relaxed);
   qp.list = {.begin = posting.sq.producer(),
              .error = error,
              .why = "the queue pair is not in state RTS"};
 }
 
-void Unlock(Posting& posting) {
-  if (posting.sq_lock != nullptr) posting.sq_lock->Unlock();
+void Unlock(QueuePair& qp) {
+  qp.builder.store(0, std::memory_order_relaxed);
+  if (qp.posting->sq_lock != nullptr) qp.posting->sq_lock->Unlock();
 }
 
 int WrComplete(ibv_qp_ex* ex) {
   QueuePair& qp = *QueuePair::From(ex);
+  const Presence inside(&qp);
+  if (!MayUse(inside, &qp))
+    return errno = WhyNot(inside, &qp.qp, "wr_complete");
+  // Between the other two calls of this thread, in a signal handler.
+  if (qp.list.nested != 0) {
+    --qp.list.nested;
+    return errno = EDEADLK;
+  }
   Posting& posting = *qp.posting;
   const int error = qp.list.error;
   if (error != 0) posting.sq.Rewind(qp.list.begin);
   const bool any = posting.sq.producer() != qp.list.begin;
   if (any) posting.sq.Publish();
-  Unlock(posting);
+  Unlock(qp);
   if (any) posting.engine->Doorbell(*posting.engine_qp);
   if (error == 0) return 0;
   if (IsMistake(error)) {
@@ -268,8 +295,14 @@ int WrComplete(ibv_qp_ex* ex) {
 
 void WrAbort(ibv_qp_ex* ex) {
   QueuePair& qp = *QueuePair::From(ex);
+  const Presence inside(&qp);
+  if (!MayUse(inside, &qp)) return;
+  if (qp.list.nested != 0) {
+    --qp.list.nested;
+    return;
+  }
   qp.posting->sq.Rewind(qp.list.begin);
-  Unlock(*qp.posting);
+  Unlock(qp);
 }
 
 // --- Creation ----------------------------------------------------------------

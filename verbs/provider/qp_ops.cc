@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -205,7 +207,7 @@ control::QpRequest RequestOf(QpService service, ProtectionDomain* domain,
 }
 
 // Completes a new or opened queue pair. From now on it belongs to the program.
-ibv_qp* Keep(ibv_context* ibv, std::unique_ptr<QueuePair> handle) {
+ibv_qp* Keep(ibv_context* ibv, Handle<QueuePair> handle) {
   handle->posting = &handle->control->posting();
   handle->context = Context::From(ibv);
   ibv_qp& qp = handle->qp;
@@ -215,7 +217,7 @@ ibv_qp* Keep(ibv_context* ibv, std::unique_ptr<QueuePair> handle) {
   pthread_cond_init(&qp.cond, nullptr);
   if (handle->domain != nullptr) ++handle->domain->users;
   if (handle->xrc_domain != nullptr) ++handle->xrc_domain->users;
-  handle->context->Add(handle.get());
+  handle->context->Add(handle.get(), qp.qp_num);
   return &handle.release()->qp;
 }
 
@@ -227,10 +229,14 @@ ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
   const absl::StatusOr<QpService> service =
       ServiceOf(*attr, context->device().kind());
   if (!service.ok()) return FailNull(ibv, service.status());
+  if (const int error = InspectAll("create_qp", pd, xrcd, attr->send_cq,
+                                   attr->recv_cq, attr->srq)) {
+    return FailNull(error);
+  }
   if (absl::Status s = CheckContexts(ibv, pd, xrcd, *attr); !s.ok()) {
     return FailNull(ibv, s);
   }
-  auto handle = std::make_unique<QueuePair>();
+  auto handle = MakeHandle<QueuePair>();
   // A target belongs to an XRC domain, all others to a protection domain.
   const bool target = *service == QpService::kXrcTarget;
   if (!target && pd != nullptr) handle->domain = ProtectionDomain::From(pd);
@@ -274,7 +280,7 @@ ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
                                  "and its domain, opened in "
                                  "this context"));
   }
-  auto handle = std::make_unique<QueuePair>();
+  auto handle = MakeHandle<QueuePair>();
   handle->xrc_domain = XrcDomain::From(attr->xrcd);
   handle->control =
       control::Qp::Open(*handle->xrc_domain->control, attr->qp_num,
@@ -355,6 +361,9 @@ int DestroyQp(ibv_qp* qp) {
                         absl::StrCat("destroy_qp: qp ", qp->qp_num,
                                      " is attached to a multicast group")));
   }
+  if (!handle->context->End(handle))
+    return EINVAL;              // another thread destroys it
+  handle->list.error = EINVAL;  // calls that build a list do nothing more
   handle->LetGo();
   // No more events follow. Unread ones are withdrawn, and the others must have
   // been acknowledged.
@@ -362,6 +371,7 @@ int DestroyQp(ibv_qp* qp) {
   if (events != 0) {
     events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(qp));
   }
+  const Absence outside;
   pthread_mutex_lock(&qp->mutex);
   while (qp->events_completed != events) {
     pthread_cond_wait(&qp->cond, &qp->mutex);

@@ -3,14 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "verbs/provider/testing/logged.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
@@ -21,26 +19,17 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The lines of the log of a program that does `use(end)`.
-std::vector<std::string> LogOf(const std::function<void(End&)>& use,
-                               const PairOptions& options = {}) {
-  const std::string path = ::testing::TempDir() + "/refused_posts";
-  setenv("URNIC_LOG", ("json:" + path).c_str(), 1);
-  {
-    OpenDevice device;
+std::vector<std::string> LogOfEnd(const std::function<void(End&)>& use,
+                                  const PairOptions& options = {}) {
+  return LogOf([&](OpenDevice& device) {
     End end(device, options);
     use(end);
-  }
-  unsetenv("URNIC_LOG");
-  std::ifstream in(path);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  unlink(path.c_str());
-  return lines;
+  });
 }
 
 TEST(RefusedPostTest, TheStateOfTheQueuePairIsNamed) {
   uint32_t qpn = 0;
-  const auto lines = LogOf([&](End& end) {
+  const auto lines = LogOfEnd([&](End& end) {
     ibv_send_wr send = {};
     ibv_send_wr* bad_send = nullptr;
     ibv_recv_wr receive = {};
@@ -62,7 +51,7 @@ TEST(RefusedPostTest, TheStateOfTheQueuePairIsNamed) {
 }
 
 TEST(RefusedPostTest, TheLimitIsNamed) {
-  const auto lines = LogOf([](End& end) {
+  const auto lines = LogOfEnd([](End& end) {
     ASSERT_EQ(end.ToInit(), 0);
     std::vector<ibv_sge> sges(100, end.Sge(0, 1));
     ibv_recv_wr receive = {};
@@ -77,7 +66,7 @@ TEST(RefusedPostTest, TheLimitIsNamed) {
 
 // A program that posts until the queue is full makes no mistake.
 TEST(RefusedPostTest, AFullQueueIsNoError) {
-  const auto lines = LogOf([](End& end) {
+  const auto lines = LogOfEnd([](End& end) {
     ASSERT_EQ(end.ToInit(), 0);
     ibv_recv_wr receive = {};
     ibv_recv_wr* bad = nullptr;
@@ -91,7 +80,7 @@ TEST(RefusedPostTest, AFullQueueIsNoError) {
 TEST(RefusedPostTest, AListThatIsBuiltCallByCallNamesItsMistake) {
   PairOptions options;
   options.send_ops = IBV_QP_EX_WITH_SEND;
-  const auto lines = LogOf(
+  const auto lines = LogOfEnd(
       [](End& end) {
         ibv_qp_ex* const ex = ibv_qp_to_qp_ex(end.qp());
         ibv_wr_start(ex);
@@ -107,7 +96,7 @@ TEST(RefusedPostTest, AListThatIsBuiltCallByCallNamesItsMistake) {
 }
 
 TEST(RefusedPostTest, ABindNamesItsMistake) {
-  const auto lines = LogOf([](End& end) {
+  const auto lines = LogOfEnd([](End& end) {
     ibv_mw* const mw = ibv_alloc_mw(end.pd(), IBV_MW_TYPE_1);
     ibv_mw_bind bind = {};
     EXPECT_EQ(ibv_bind_mw(end.qp(), mw, &bind), EINVAL);

@@ -10,6 +10,7 @@
 #include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -19,8 +20,10 @@ namespace {
 // `xrcd` and `cq`: of an XRC queue, else null.
 ibv_srq* MakeSrq(ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq, void* srq_context,
                  ibv_srq_attr& attr) {
+  if (const int error = InspectAll("create_srq", pd, xrcd, cq))
+    return FailNull(error);
   ProtectionDomain* domain = ProtectionDomain::From(pd);
-  auto handle = std::make_unique<SharedReceiveQueue>();
+  auto handle = MakeHandle<SharedReceiveQueue>();
   control::SrqRequest request;
   request.max_wr = attr.max_wr;
   request.max_sge = attr.max_sge;
@@ -135,7 +138,7 @@ ibv_xrcd* OpenXrcd(ibv_context* ibv, ibv_xrcd_init_attr* attr) {
   Context* context = Context::From(ibv);
   auto opened = control::Xrcd::Open(context->device(), attr->fd, attr->oflags);
   if (!opened.ok()) return FailNull(ErrnoOfOpen(ibv, opened.status()));
-  auto* domain = new XrcDomain;
+  auto* domain = MarkedSlab<XrcDomain>::Of().New();
   domain->xrcd.context = ibv;
   domain->context = context;
   domain->control = *std::move(opened);
@@ -151,6 +154,8 @@ int CloseXrcd(ibv_xrcd* xrcd) {
                         absl::StrCat("close_xrcd: it still has objects: ",
                                      domain->users.load())));
   }
+  if (!domain->context->End(domain))
+    return EINVAL;  // another thread destroys it
   domain->context->Delete(domain);
   return 0;
 }
@@ -188,12 +193,15 @@ int DestroySrq(ibv_srq* srq) {
     return Fail(srq->context, Refusal(ErrorCode::kInUse,
                                       "destroy_srq: queue pairs still use it"));
   }
+  if (!handle->context->End(handle))
+    return EINVAL;  // another thread destroys it
   handle->control.reset();
   // As for queue pairs (qp_ops.cc).
   uint32_t events = handle->async_events;
   if (events != 0) {
     events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(srq));
   }
+  const Absence outside;
   pthread_mutex_lock(&srq->mutex);
   while (srq->events_completed != events) {
     pthread_cond_wait(&srq->cond, &srq->mutex);

@@ -1,15 +1,15 @@
 #pragma once
 
 // The wrapper of the operations in libibverbs' table, except posting, polling
-// and closing the device: a forked child is refused, errno is set, and the
-// trace is told.
+// and closing the device: it does what entry.h says, sets errno, and tells the
+// trace.
 
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <string_view>
 
-#include "verbs/control/fork_guard.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/traced_verb.h"
 
 namespace urnic::provider {
@@ -29,6 +29,14 @@ constexpr auto NameOf() {
 template <auto kOperation>
 inline constexpr auto kNameOf = NameOf<kOperation>();
 
+// Whether a verb with these arguments may run; otherwise an errno.
+template <typename... Args>
+int Refused(const Presence& inside, const char* verb, const Args&... args) {
+  if (control::InForkedChild()) return EIO;
+  if (!inside) return EDEADLK;
+  return InspectAll(verb, args...);
+}
+
 template <auto kOperation>
 struct VerbOf;
 
@@ -37,8 +45,11 @@ struct VerbOf;
 template <typename First, typename... Args, int (*kOperation)(First, Args...)>
 struct VerbOf<kOperation> {
   static int Call(First first, Args... args) {
-    if (control::InForkedChild()) return errno = EIO;
-    const TracedVerb traced(ContextOf(first), kNameOf<kOperation>.data());
+    constexpr const char* kName = kNameOf<kOperation>.data();
+    const Presence inside(SpotOf(first), kName);
+    if (const int error = Refused(inside, kName, first, args...))
+      return errno = error;
+    const TracedVerb traced(ContextOf(first), kName);
     const int error = kOperation(first, args...);
     traced.Ends(error);
     if (error != 0) errno = error;
@@ -51,20 +62,21 @@ template <typename Object, typename First, typename... Args,
           Object* (*kOperation)(First, Args...)>
 struct VerbOf<kOperation> {
   static Object* Call(First first, Args... args) {
-    if (control::InForkedChild()) {
-      errno = EIO;
+    constexpr const char* kName = kNameOf<kOperation>.data();
+    const Presence inside(SpotOf(first), kName);
+    if (const int error = Refused(inside, kName, first, args...)) {
+      errno = error;
       return nullptr;
     }
-    const TracedVerb traced(ContextOf(first), kNameOf<kOperation>.data());
+    const TracedVerb traced(ContextOf(first), kName);
     Object* const object = kOperation(first, args...);
     traced.Ends(object == nullptr ? errno : 0);
     return object;
   }
 };
 
-// `kOperation` as the table has it: in a forked child it fails with EIO, and
-// whenever it fails, it sets errno. Polling and posting do not go through this:
-// they do the same in branches that they have anyway.
+// `kOperation` as the table has it. Polling and posting do the same in branches
+// that they have anyway.
 template <auto kOperation>
 inline constexpr auto* kVerb = &VerbOf<kOperation>::Call;
 

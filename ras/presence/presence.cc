@@ -1,0 +1,111 @@
+#include "ras/presence/presence.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "datapath/guest/give_way.h"
+
+namespace urnic {
+
+namespace {
+
+std::atomic<ThreadPlace*> g_first = nullptr;
+
+// When a thread ends. Its later verbs, in destructors of the program, make it
+// take a place again, which comes back here.
+void GiveBack(void* place) {
+  static_cast<ThreadPlace*>(place)->owner.store(0, std::memory_order_release);
+}
+
+pthread_key_t KeyOfPlaces() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made = 0;
+    pthread_key_create(&made, GiveBack);
+    return made;
+  }();
+  return key;
+}
+
+// Calls take(place) for the places from the thread's home on, until it returns
+// true; null: it never does.
+template <typename Take>
+ThreadPlace* Probe(uintptr_t thread, Take&& take) {
+  const auto home =
+      static_cast<uint32_t>(internal::HomeOf(thread) - internal::g_places);
+  for (uint32_t i = 0; i < kThreadsMax; ++i) {
+    ThreadPlace* const place =
+        &internal::g_places[(home + i) & (kThreadsMax - 1)];
+    if (take(place)) return place;
+  }
+  return nullptr;
+}
+
+ThreadPlace* TakePlace() {
+  const uintptr_t self = ThisThread();
+  ThreadPlace* const place = Probe(self, [&](ThreadPlace* p) {
+    uintptr_t nobody = 0;
+    return p->owner.compare_exchange_strong(nobody, self);
+  });
+  if (place == nullptr) return nullptr;
+  pthread_setspecific(KeyOfPlaces(), place);
+  const bool is_listed = place->thread != 0;
+  place->thread = static_cast<pid_t>(syscall(SYS_gettid));
+  if (is_listed) return place;
+  place->next = g_first.load(std::memory_order_relaxed);
+  while (!g_first.compare_exchange_weak(place->next, place)) {
+  }
+  return place;
+}
+
+}  // namespace
+
+namespace internal {
+
+constinit ThreadPlace g_places[kThreadsMax];
+
+ThreadPlace* MyPlace() {
+  // The key knows it, also when it is not at its home.
+  return static_cast<ThreadPlace*>(pthread_getspecific(KeyOfPlaces()));
+}
+
+ThreadPlace* EnterSlowly(const void* object, const char* verb) {
+  ThreadPlace* place = MyPlace();
+  if (place == nullptr) place = TakePlace();
+  if (place == nullptr || place->presence.Enter(object)) return place;
+  place->nested_verb.store(verb, std::memory_order_relaxed);
+  place->nested.fetch_add(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
+ThreadPlace* FirstPlace() { return g_first.load(std::memory_order_acquire); }
+
+Time Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return Time::FromNs(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
+}
+
+bool WaitOn(Time begin, Duration patience) {
+  GiveWay();
+  return Now() - begin < patience;
+}
+
+}  // namespace internal
+
+Absence::Absence() : place_(internal::MyPlace()) {
+  if (place_ == nullptr) return;
+  object_ = place_->presence.object();
+  verb_ = place_->verb.load(std::memory_order_relaxed);
+  if (object_ != nullptr) place_->presence.Leave();
+}
+
+Absence::~Absence() {
+  if (object_ == nullptr) return;
+  place_->presence.Enter(object_);
+  place_->verb.store(verb_, std::memory_order_relaxed);
+}
+
+}  // namespace urnic

@@ -1,0 +1,41 @@
+#pragma once
+
+// What a queue pair is made of: see Qp::Create().
+
+#include "absl/status/status.h"
+#include "transport/work/types.h"
+#include "verbs/control/cq.h"
+#include "verbs/control/device.h"
+#include "verbs/control/event_sink.h"
+#include "verbs/control/pd.h"
+#include "verbs/control/qp_attributes.h"
+#include "verbs/control/queue_memory.h"
+#include "verbs/control/srq.h"
+#include "verbs/control/xrcd.h"
+
+namespace urnic::control {
+
+struct QpRequest {
+  QpService service = QpService::kRc;
+  Pd* pd = nullptr;      // all but XRC targets
+  Xrcd* xrcd = nullptr;  // XRC targets
+  Cq* send_cq = nullptr;
+  Cq* recv_cq = nullptr;
+  Srq* srq = nullptr;  // instead of a receive queue of its own
+  QpCaps caps;
+  bool sq_sig_all = false;
+  // The program posts from one thread only (a thread domain).
+  bool single_threaded = false;
+  QueueAllocator* allocator = nullptr;  // outlives the queue pair
+  EventSink* events = nullptr;
+  void* user = nullptr;
+};
+
+// Whether the service's objects are given and belong to this device. Errors of
+// Qp::Create().
+absl::Status CheckRequest(const QpRequest& request, const Device& device);
+
+// The request without the parts that the service ignores.
+QpRequest Trimmed(QpRequest request);
+
+}  // namespace urnic::control

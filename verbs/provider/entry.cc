@@ -1,0 +1,87 @@
+#include "verbs/provider/entry.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ras/errors/error_code.h"
+#include "ras/facts/facts.h"
+#include "verbs/provider/context.h"
+
+namespace urnic::provider {
+
+namespace {
+
+// What lies at the object and beside it, for the snapshot: 32 bytes a line.
+std::string DumpOf(const Suspect& suspect) {
+  constexpr size_t kLine = 32;
+  const auto* const begin =
+      static_cast<const uint8_t*>(suspect.object) - sizeof(uint64_t);
+  const uint8_t* const end = begin + suspect.bytes + 2 * sizeof(uint64_t);
+  std::string lines;
+  for (const uint8_t* at = begin; at < end; at += kLine) {
+    FactWriter facts("memory", lines);
+    facts.AddHex("addr", reinterpret_cast<uintptr_t>(at));
+    std::string bytes;
+    std::string text;
+    for (const uint8_t* byte = at; byte < std::min(at + kLine, end); ++byte) {
+      absl::StrAppend(&bytes, absl::Hex(*byte, absl::kZeroPad2));
+      text += *byte >= ' ' && *byte <= '~' ? static_cast<char>(*byte) : '.';
+    }
+    facts.Add("bytes", bytes);
+    facts.Add("text", text);
+  }
+  return lines;
+}
+
+std::string NameOf(const Suspect& suspect) {
+  return absl::StrCat(MarkText(suspect.marks.start), " at 0x",
+                      absl::Hex(reinterpret_cast<uintptr_t>(suspect.object)));
+}
+
+uint64_t WordAt(const void* object, ptrdiff_t offset) {
+  uint64_t word;
+  std::memcpy(&word, static_cast<const uint8_t*>(object) + offset,
+              sizeof(word));
+  return word;
+}
+
+}  // namespace
+
+int RefuseSuspect(const Suspect& suspect, const char* verb) {
+  Context& context = *Context::From(suspect.context);
+  Failure failure{.qpn = context.NumberOf(suspect.object)};
+  int error = EIO;
+  switch (suspect.health) {
+    case Health::kIntact:  // ended and made again meanwhile
+    case Health::kEnded:
+      error = EINVAL;
+      failure.code = ErrorCode::kObjectEnded;
+      failure.text =
+          absl::StrCat(verb, ": ", NameOf(suspect), " was destroyed before");
+      break;
+    case Health::kFenced:
+      failure.code = ErrorCode::kObjectFenced;
+      failure.text =
+          absl::StrCat(verb, ": ", NameOf(suspect), " was written over before");
+      break;
+    case Health::kDamaged:
+      failure.code = ErrorCode::kObjectDamaged;
+      failure.text =
+          absl::StrCat(verb, ": ", NameOf(suspect), ": before it stands '",
+                       MarkText(suspect.found), "', behind it '",
+                       MarkText(WordAt(suspect.object,
+                                       static_cast<ptrdiff_t>(suspect.bytes))),
+                       "' instead of '", MarkText(suspect.marks.end), "'");
+      failure.state = DumpOf(suspect);
+      context.Fence(failure.qpn);
+      break;
+  }
+  context.device().NotePostRefusal(std::move(failure));
+  return error;
+}
+
+}  // namespace urnic::provider

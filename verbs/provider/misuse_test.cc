@@ -1,0 +1,390 @@
+// Verbs that are called where they must not be: on objects that were destroyed
+// or written over, in signal handlers inside verbs, by threads that are late.
+// The program goes on. Runs under ThreadSanitizer.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/time.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "verbs/provider/testing/logged.h"
+#include "verbs/provider/testing/verbs_pair.h"
+
+namespace urnic {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Whether two new ends can still talk: the rest of the program is well.
+void ExpectTransfers(OpenDevice& device) {
+  Pair pair(device);
+  EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 8)}), 0);
+  EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+  EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.b.Poll().status, IBV_WC_SUCCESS);
+}
+
+// --- Destroyed objects
+// --------------------------------------------------------
+
+TEST(DestroyedTest, AQueuePairIsRefused) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    PairOptions options;
+    options.send_ops = IBV_QP_EX_WITH_SEND;
+    End end(device, options);
+    end.Connect(end.qp()->qp_num);
+    ibv_qp* const qp = end.qp();
+    ibv_qp_ex* const ex = ibv_qp_to_qp_ex(qp);
+    end.DestroyQp();
+    ibv_send_wr send = {};
+    ibv_send_wr* bad_send = nullptr;
+    ibv_recv_wr receive = {};
+    ibv_recv_wr* bad_receive = nullptr;
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init = {};
+    EXPECT_EQ(ibv_post_send(qp, &send, &bad_send), EINVAL);
+    EXPECT_EQ(bad_send, &send);
+    EXPECT_EQ(ibv_post_recv(qp, &receive, &bad_receive), EINVAL);
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+    EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), EINVAL);
+    ibv_wr_start(ex);
+    ibv_wr_send(ex);
+    ibv_wr_set_sge(ex, 0, 0, 0);
+    EXPECT_EQ(ibv_wr_complete(ex), EINVAL);
+    ibv_wr_start(ex);
+    ibv_wr_abort(ex);
+    EXPECT_EQ(ibv_destroy_qp(qp), EINVAL);
+    ExpectTransfers(device);
+  });
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("URN2017"),
+                                    HasSubstr("post_send: uRNIC-QP at 0x"),
+                                    HasSubstr("was destroyed before"))));
+  EXPECT_THAT(lines, Contains(HasSubstr("DestroyQp: uRNIC-QP")));
+}
+
+TEST(DestroyedTest, ACompletionQueueIsRefused) {
+  OpenDevice device;
+  ibv_cq* const cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+  ASSERT_EQ(ibv_destroy_cq(cq), 0);
+  ibv_wc wc;
+  errno = 0;
+  EXPECT_LT(ibv_poll_cq(cq, 1, &wc), 0);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_req_notify_cq(cq, 0), EINVAL);
+  EXPECT_EQ(ibv_resize_cq(cq, 16), EINVAL);
+  EXPECT_EQ(ibv_destroy_cq(cq), EINVAL);
+  ExpectTransfers(device);
+}
+
+TEST(DestroyedTest, AllOtherObjectsAreRefused) {
+  OpenDevice device;
+  ibv_pd* const gone = ibv_alloc_pd(device);
+  ASSERT_EQ(ibv_dealloc_pd(gone), 0);
+  ibv_pd* const pd = ibv_alloc_pd(device);
+  ibv_cq* const cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+  ibv_cq* const gone_cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+  ASSERT_EQ(ibv_destroy_cq(gone_cq), 0);
+
+  uint8_t memory[64] = {};
+  EXPECT_EQ(ibv_reg_mr(gone, memory, sizeof(memory), 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_dealloc_pd(gone), EINVAL);
+  ibv_srq_init_attr srq_init = {};
+  srq_init.attr.max_wr = 8;
+  srq_init.attr.max_sge = 1;
+  EXPECT_EQ(ibv_create_srq(gone, &srq_init), nullptr);
+  ibv_qp_init_attr init = {};
+  init.qp_type = IBV_QPT_RC;
+  init.cap = {.max_send_wr = 1,
+              .max_recv_wr = 1,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  init.send_cq = cq;
+  init.recv_cq = gone_cq;
+  errno = 0;
+  EXPECT_EQ(ibv_create_qp(pd, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+
+  ibv_mr* const mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+  ASSERT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), EINVAL);
+  EXPECT_NE(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                         IBV_ACCESS_LOCAL_WRITE),
+            0);
+  ibv_mw* const mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+  ASSERT_EQ(ibv_dealloc_mw(mw), 0);
+  EXPECT_EQ(ibv_dealloc_mw(mw), EINVAL);
+  ibv_srq* const srq = ibv_create_srq(pd, &srq_init);
+  ASSERT_EQ(ibv_destroy_srq(srq), 0);
+  ibv_recv_wr receive = {};
+  ibv_recv_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_srq_recv(srq, &receive, &bad), EINVAL);
+  ibv_srq_attr attr = {};
+  EXPECT_EQ(ibv_query_srq(srq, &attr), EINVAL);
+  EXPECT_EQ(ibv_destroy_srq(srq), EINVAL);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  ExpectTransfers(device);
+}
+
+TEST(DestroyedTest, APollerSurvivesTheEndOfItsQueue) {
+  OpenDevice device;
+  for (int i = 0; i < 100; ++i) {
+    ibv_cq* const cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+    std::atomic<bool> polling = false;
+    std::thread poller([&] {
+      ibv_wc wc;
+      while (ibv_poll_cq(cq, 1, &wc) == 0) polling = true;
+      EXPECT_EQ(errno, EINVAL);
+    });
+    while (!polling) std::this_thread::yield();
+    EXPECT_EQ(ibv_destroy_cq(cq), 0);
+    poller.join();
+  }
+}
+
+TEST(DestroyedTest, APosterSurvivesTheEndOfItsQueuePair) {
+  OpenDevice device;
+  for (int i = 0; i < 50; ++i) {
+    End end(device, {});
+    ASSERT_EQ(end.ToInit(), 0);
+    ibv_qp* const qp = end.qp();
+    std::atomic<bool> posting = false;
+    std::thread poster([&] {
+      for (;;) {
+        ibv_recv_wr receive = {};
+        ibv_recv_wr* bad = nullptr;
+        if (ibv_post_recv(qp, &receive, &bad) == EINVAL) return;
+        posting = true;
+      }
+    });
+    while (!posting) std::this_thread::yield();
+    end.DestroyQp();
+    poster.join();
+  }
+}
+
+TEST(DestroyedTest, OfTwoThreadsThatDestroyAnObjectOneDoes) {
+  OpenDevice device;
+  for (int i = 0; i < 200; ++i) {
+    ibv_cq* const cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+    std::atomic<int> ready = 0;
+    int results[2] = {-1, -1};
+    const auto destroy = [&](int which) {
+      ++ready;
+      while (ready != 2) std::this_thread::yield();
+      results[which] = ibv_destroy_cq(cq);
+    };
+    std::thread other(destroy, 1);
+    destroy(0);
+    other.join();
+    EXPECT_THAT(results, ::testing::UnorderedElementsAre(0, EINVAL));
+  }
+}
+
+// --- Objects that were written over
+// -------------------------------------------
+
+uint8_t* Before(void* object) { return static_cast<uint8_t*>(object) - 8; }
+
+TEST(WrittenOverTest, AnOverrunBeforeAQueuePairStopsThatOneAlone) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    // Its destructor cannot destroy what was written over.
+    auto* const hurt = new Pair(device);
+    Pair well(device);
+    std::memset(Before(hurt->a.qp()), 'A', 8);
+    EXPECT_EQ(hurt->a.PostSend({hurt->a.Sge(0, 8)}), EIO);
+    EXPECT_EQ(hurt->a.PostSend({hurt->a.Sge(0, 8)}), EIO) << "fenced";
+    EXPECT_EQ(hurt->a.PostRecv(1, {}), EIO);
+    EXPECT_EQ(hurt->a.To(IBV_QPS_ERR), EIO);
+    EXPECT_EQ(ibv_destroy_qp(hurt->a.qp()), EIO);
+    EXPECT_EQ(ibv_destroy_cq(hurt->a.cq()), EBUSY) << "it still has its parts";
+    EXPECT_EQ(std::memcmp(Before(hurt->a.qp()), "BAD---QP", 8), 0);
+    EXPECT_EQ(well.b.PostRecv(1, {well.b.Sge(0, 8)}), 0);
+    EXPECT_EQ(well.a.PostSend({well.a.Sge(0, 8)}), 0);
+    EXPECT_EQ(well.a.Poll().status, IBV_WC_SUCCESS);
+    // The peer learns it as from any queue pair that failed.
+    EXPECT_EQ(hurt->b.PostSend({hurt->b.Sge(0, 8)}), 0);
+    EXPECT_EQ(hurt->b.Poll().status, IBV_WC_RETRY_EXC_ERR);
+    ExpectTransfers(device);
+  });
+  EXPECT_THAT(lines,
+              Contains(AllOf(HasSubstr("URN1909"), HasSubstr("\"lqpn\":"),
+                             HasSubstr("before it stands 'AAAAAAAA'"))));
+  EXPECT_THAT(lines, Contains(HasSubstr("URN2018")));
+}
+
+TEST(WrittenOverTest, AnOverrunBehindAnObjectIsFoundByTheNextControlCall) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    ibv_cq* const cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+    uint8_t* end = reinterpret_cast<uint8_t*>(cq);
+    while (std::memcmp(end, "CQ-uRNIC", 8) != 0) end += 8;
+    end[0] ^= 1;
+    ibv_wc wc;
+    EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0) << "polling looks before it alone";
+    EXPECT_EQ(ibv_resize_cq(cq, 16), EIO);
+    EXPECT_LT(ibv_poll_cq(cq, 1, &wc), 0);
+    EXPECT_EQ(errno, EIO);
+    ExpectTransfers(device);
+  });
+  EXPECT_THAT(lines, Contains(HasSubstr("behind it 'BQ-uRNIC' instead of "
+                                        "'CQ-uRNIC'")));
+}
+
+TEST(WrittenOverTest, EveryFlippedBitBeforeAnObjectIsFound) {
+  OpenDevice device;
+  for (int bit = 0; bit < 64; ++bit) {
+    ibv_pd* const pd = ibv_alloc_pd(device);
+    Before(pd)[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    EXPECT_EQ(ibv_dealloc_pd(pd), EIO) << bit;
+  }
+}
+
+// --- Signal handlers
+// ------------------------------------------------------------
+
+struct {
+  ibv_qp* qp = nullptr;
+  ibv_cq* cq = nullptr;
+  std::atomic<uint64_t> refused = 0;
+  std::atomic<uint64_t> allowed = 0;
+} g_handler;
+
+// Posts and polls, as a program must not.
+void PostInHandler(int) {
+  const int saved = errno;
+  ibv_recv_wr receive = {};
+  receive.wr_id = 99;
+  ibv_recv_wr* bad = nullptr;
+  const int error = ibv_post_recv(g_handler.qp, &receive, &bad);
+  ++(error == EDEADLK ? g_handler.refused : g_handler.allowed);
+  errno = saved;
+}
+
+TEST(HandlerTest, AVerbInsideAVerbIsRefusedAndTheTransferGoesOn) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    Pair pair(device);
+    g_handler.qp = pair.b.qp();
+    struct sigaction action = {};
+    struct sigaction before = {};
+    action.sa_handler = PostInHandler;
+    ASSERT_EQ(sigaction(SIGALRM, &action, &before), 0);
+    const itimerval often = {{0, 200}, {0, 200}};
+    setitimer(ITIMER_REAL, &often, nullptr);
+    for (int i = 0; g_handler.refused < 3; ++i) {
+      ibv_wc wc;
+      pair.a.PostSend({pair.a.Sge(0, 8)}, [&](ibv_send_wr& wr) {
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.wr.rdma.remote_addr = pair.b.address();
+        wr.wr.rdma.rkey = pair.b.mr()->rkey;
+      });
+      while (ibv_poll_cq(pair.a.cq(), 1, &wc) == 0) {
+      }
+      ASSERT_EQ(wc.status, IBV_WC_SUCCESS) << i;
+    }
+    const itimerval never = {};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &before, nullptr);
+    ExpectTransfers(device);
+  });
+  EXPECT_GE(g_handler.refused, 3u);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("URN2019"),
+                                    HasSubstr("was inside a verb"))));
+}
+
+TEST(HandlerTest, AListInsideAListIsRefused) {
+  OpenDevice device;
+  PairOptions options;
+  options.send_ops = IBV_QP_EX_WITH_SEND;
+  Pair pair(device, options);
+  EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 8)}), 0);
+  ibv_qp_ex* const ex = ibv_qp_to_qp_ex(pair.a.qp());
+  ibv_wr_start(ex);
+  ex->wr_id = 5;
+  ex->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_send(ex);
+  // As a handler would, in the middle.
+  ibv_wr_start(ex);
+  ibv_wr_send(ex);
+  ibv_wr_set_sge(ex, 1, 2, 3);
+  EXPECT_EQ(ibv_wr_complete(ex), EDEADLK);
+  ibv_wr_start(ex);
+  ibv_wr_abort(ex);
+  EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), EDEADLK);
+  ibv_wr_set_sge(ex, pair.a.mr()->lkey, pair.a.address(), 8);
+  EXPECT_EQ(ibv_wr_complete(ex), 0);
+  EXPECT_EQ(pair.a.Poll().wr_id, 5u);
+  EXPECT_EQ(pair.b.Poll().byte_len, 8u);
+  EXPECT_TRUE(pair.a.Quiet()) << "nothing else was posted";
+}
+
+// --- Allocators of the program
+// ------------------------------------------------------
+
+TEST(AllocatorTest, ItMayCallVerbs) {
+  OpenDevice device;
+  ibv_pd* const pd = ibv_alloc_pd(device);
+  ibv_parent_domain_init_attr attr = {};
+  attr.pd = pd;
+  attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                   IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  attr.pd_context = pd;
+  attr.alloc = [](ibv_pd*, void* domain, size_t bytes, size_t alignment,
+                  uint64_t) {
+    void* const memory = std::aligned_alloc(
+        alignment, (bytes + alignment - 1) / alignment * alignment);
+    ibv_mr* const mr =
+        ibv_reg_mr(static_cast<ibv_pd*>(domain), memory, bytes, 0);
+    EXPECT_NE(mr, nullptr) << strerror(errno);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    return memory;
+  };
+  attr.free = [](ibv_pd*, void*, void* memory, uint64_t) { std::free(memory); };
+  ibv_pd* const parent = ibv_alloc_parent_domain(device, &attr);
+  ASSERT_NE(parent, nullptr);
+  {
+    PairOptions options;
+    options.pd = parent;
+    End end(device, options);
+  }
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+// --- Threads that are late
+// --------------------------------------------------------
+
+TEST(LateTest, AThreadThatDoesNotLeaveIsNamed) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    End end(device, {});
+    ASSERT_EQ(end.ToInit(), 0);
+    ibv_gid nobody = {};
+    const uint8_t address[16] = {0, 0, 0,    0,    0,  0, 0, 0,
+                                 0, 0, 0xff, 0xff, 10, 9, 0, 77};
+    std::memcpy(nobody.raw, address, sizeof(address));
+    end.set_peer(nobody);
+    std::thread slow([&] {
+      EXPECT_EQ(end.ToRtr(7), ETIMEDOUT) << "asks the network for 3 s";
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    end.DestroyQp();
+    slow.join();
+  });
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("URN1910"),
+                                    HasSubstr("does not leave ModifyQp"))));
+}
+
+}  // namespace
+}  // namespace urnic
