@@ -32,6 +32,7 @@
 #include "datapath/port/memif_regions.h"
 #include "datapath/port/packet_fanout.h"
 #include "datapath/port/ring_pair.h"
+#include "datapath/port/stale_socket.h"
 #include "datapath/port/transmit_ring.h"
 #include "datapath/port/unix_socket.h"
 #include "ras/errors/refusal.h"

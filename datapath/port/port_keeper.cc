@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/engine_thread.h"
 #include "datapath/port/socket_trust.h"
+#include "datapath/port/stale_socket.h"
 #include "datapath/port/unix_socket.h"
 #include "ras/errors/refusal.h"
 #include "verbs/libc/high_fd.h"

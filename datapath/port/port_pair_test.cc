@@ -23,6 +23,7 @@
 
 #include "datapath/port/port_factory.h"
 #include "datapath/port/port_test_util.h"
+#include "datapath/port/stale_socket.h"
 #include "datapath/port/tcp_checksum.h"
 #include "datapath/port/unix_socket.h"
 #include "transport/wire/ethernet.h"

@@ -207,7 +207,8 @@ absl::Status ChooseMemifSocket(std::string_view dev, Pairs& pairs,
                           "; write socket=PATH"));
   }
   spec.socket_is_private = true;
-  pairs.emplace_back("socket", absl::StrCat(directory, "/memif.sock"));
+  pairs.emplace_back("socket",
+                     absl::StrCat(directory, "/" URNIC_OWNER_MEMIF_SOCKET));
   return absl::OkStatus();
 }
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -58,29 +57,6 @@ void ForEachSocketAt(const std::string& path, F fn) {
 }
 
 }  // namespace
-
-bool SomebodyListens(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return false;
-  std::strcpy(address.sun_path, path.c_str());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return false;
-  const int rc =
-      connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
-  // EAGAIN: its backlog is full. EPROTOTYPE: it is not a stream socket (memif).
-  const bool somebody =
-      rc == 0 || errno == EAGAIN || errno == EPROTOTYPE || errno == EACCES;
-  close(fd);
-  return somebody;
-}
-
-void RemoveStaleSocket(const std::string& path) {
-  struct stat info = {};
-  if (path.empty() || lstat(path.c_str(), &info) != 0) return;
-  if (!S_ISSOCK(info.st_mode) || SomebodyListens(path)) return;
-  unlink(path.c_str());
-}
 
 bool HasListener(const std::string& path) {
   bool found = false;

@@ -8,10 +8,6 @@
 
 namespace urnic {
 
-// Removes a socket file without a listener: a killed process leaves it behind,
-// and it would prevent the next one from binding.
-void RemoveStaleSocket(const std::string& path);
-
 // True if this process listens at `path`.
 bool HasListener(const std::string& path);
 
@@ -29,8 +25,5 @@ void SetCloseOnExec(const std::string& path);
 // Closes the listener and replaces its descriptor by a file without events, for
 // a driver that continues to watch the descriptor.
 void ReplaceListeners(const std::string& path);
-
-// True if any process listens at `path`: connects and hangs up.
-bool SomebodyListens(const std::string& path);
 
 }  // namespace urnic

@@ -23,6 +23,7 @@ _urnic_options() {
       ;;
     dump) echo "--process --pid --output --to --longest --help" ;;
     state) echo "--process --from --qp --help" ;;
+    clean) echo "--dry-run --recordings --json --help" ;;
     demo) echo "--help" ;;
   esac
 }
@@ -126,7 +127,7 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route show top export trace capture dump explain state demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show top export trace capture dump explain state clean demo doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
   elif [[ $command == run ]]; then

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,11 +41,29 @@ int WithoutSignal(F&& f) {
   return error;
 }
 
-int Allocate(int fd, size_t bytes) {
-  // Waits for a program that looks whether this file's program has ended.
-  while (flock(fd, LOCK_EX) != 0) {
-    if (errno != EINTR) return errno;
+// Creates the file and holds its lock. A descriptor, or -errno.
+int CreateLocked(const std::string& path) {
+  while (true) {
+    const int fd = urnic_move_fd_high(
+        open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+             S_IRUSR | S_IWUSR));
+    if (fd < 0) return -errno;
+    // Waits for a program that looks whether this file's program has ended.
+    int rc = 0;
+    while ((rc = flock(fd, LOCK_EX)) != 0 && errno == EINTR) {
+    }
+    struct stat info = {};
+    if (rc == 0) rc = fstat(fd, &info);
+    if (rc == 0 && info.st_nlink != 0) return fd;
+    const int error = errno;
+    close(fd);
+    if (rc == 0) continue;  // that program has removed it
+    unlink(path.c_str());
+    return -error;
   }
+}
+
+int Allocate(int fd, size_t bytes) {
   return WithoutSignal([&] {
     while (fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
       if (errno != EINTR) return errno;
@@ -57,10 +76,8 @@ int Allocate(int fd, size_t bytes) {
 
 absl::StatusOr<std::unique_ptr<RecordingFile>> RecordingFile::Create(
     const std::string& path, const RecordingOwner& owner, size_t half_bytes) {
-  const int fd = urnic_move_fd_high(
-      open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-           S_IRUSR | S_IWUSR));
-  int error = fd < 0 ? errno : 0;
+  const int fd = CreateLocked(path);
+  int error = fd < 0 ? -fd : 0;
   if (error == 0) {
     error = Allocate(fd, recording::kHeaderBytes + 2 * half_bytes);
     if (error != 0) {

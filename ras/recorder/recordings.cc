@@ -17,10 +17,9 @@
 namespace urnic {
 namespace {
 
-// A name that RecordingFileName() makes.
-bool IsName(const char* name) {
+// Whether RecordingFileName() makes such a name, and of which pid.
+bool ParseName(const char* name, uint32_t& pid) {
   char port[16];
-  unsigned pid = 0;
   long long seconds = 0;
   int end = 0;
   return std::sscanf(name, "%15[a-z0-9]-%u-%lld.rec%n", port, &pid, &seconds,
@@ -39,6 +38,19 @@ bool IsOfEndedProgram(int directory, const char* name) {
 }
 
 }  // namespace
+
+int RemoveEndedRecording(const std::string& path) {
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return errno;
+  // A program that has just created the file gets the lock afterwards, and then
+  // creates another (RecordingFile).
+  const bool done =
+      flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path.c_str()) == 0;
+  const int error = done ? 0 : errno;
+  close(fd);
+  return error;
+}
 
 std::string RecordingsDirectory(bool make) {
   char path[PATH_MAX];
@@ -61,12 +73,15 @@ std::vector<RecordingName> ListRecordings(const std::string& directory) {
   if (open == nullptr) return list;
   while (const dirent* const entry = readdir(open)) {
     struct stat info = {};
-    if (!IsName(entry->d_name) ||
+    uint32_t pid = 0;
+    if (!ParseName(entry->d_name, pid) ||
         fstatat(dirfd(open), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
       continue;
     }
     list.push_back({.path = directory + "/" + entry->d_name,
+                    .pid = pid,
+                    .bytes = static_cast<uint64_t>(info.st_size),
                     .written = info.st_mtime > now ? 0 : info.st_mtime,
                     .ended = IsOfEndedProgram(dirfd(open), entry->d_name)});
   }

@@ -162,8 +162,8 @@ class Completion(unittest.TestCase):
 
     def test_zsh_has_the_same_words(self):
         text = read("completion", "_urnic")
-        options = set(re.findall(r"'(?:\*|\(- \*\))?(--\w+)\[", text))
-        for both in re.findall(r"\{(-\w,--\w+)\}'\[", text):
+        options = set(re.findall(r"'(?:\*|\(- \*\))?(--[\w-]+)\[", text))
+        for both in re.findall(r"\{(-\w,--[\w-]+)\}'\[", text):
             options |= set(both.split(","))
         expected = set()
         for help_text in all_commands().values():

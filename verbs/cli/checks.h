@@ -31,7 +31,7 @@ Check CheckMemlock();
 Check CheckAddressSpace(uint64_t limit);
 Check CheckCpus();
 Check CheckTun();
-// Leftovers of killed programs and killed demos.
+// What `urnic clean` would remove.
 Check CheckLeftOvers();
 // Whether the name of a port is claimed by a user who has no right to it.
 Check CheckClaims();

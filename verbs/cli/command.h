@@ -21,6 +21,7 @@ inline constexpr int kExitNotFound = 127;
 // the exit status in `*exit_status`. All arguments must outlive the parse.
 void AddAddrCommand(CLI::App& app, int* exit_status);
 void AddCaptureCommand(CLI::App& app, int* exit_status);
+void AddCleanCommand(CLI::App& app, int* exit_status);
 void AddDemoCommand(CLI::App& app, int* exit_status);
 void AddDoctorCommand(CLI::App& app, int* exit_status);
 void AddDumpCommand(CLI::App& app, int* exit_status);

@@ -359,7 +359,7 @@ int Demo() {
         "between two hosts needs root\n",
         stderr);
   CatchStopSignals();
-  RemoveDeadBeds();
+  for (const DeadBed& bed : FindDeadBeds()) (void)RemoveDeadBed(bed);
   const std::vector<BedKind> kinds = BedKinds();
   const bool with_tcp = IsInstalled("qperf");
   Results results;

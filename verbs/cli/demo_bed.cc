@@ -1,6 +1,9 @@
 #include "verbs/cli/demo_bed.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "verbs/cli/child_process.h"
@@ -42,21 +46,38 @@ bool IsDead(pid_t pid) {
   return pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-void RemoveNamespace(const std::string& name) {
+// A descriptor that locks a namespace or a directory until it is closed; -1:
+// somebody has locked it, or it is not this user's. A pid alone says nothing of
+// a demo in a container that shares the folder.
+int Lock(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat info = {};
+  if (fd >= 0 && fstat(fd, &info) == 0 && info.st_uid == geteuid() &&
+      flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    return fd;
+  }
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+absl::Status RemoveNamespace(const std::string& name) {
   const auto pids = RunTool({"ip", "netns", "pids", name});
   std::istringstream list(pids.ok() ? *pids : "");
   for (pid_t pid; list >> pid;) kill(pid, SIGKILL);
-  static_cast<void>(Tool({"ip", "netns", "del", name}));
+  return Tool({"ip", "netns", "del", name});
 }
 
-std::vector<std::string> DeadNames(const fs::path& folder) {
-  std::vector<std::string> names;
+std::vector<DeadBed> DeadBedsIn(const fs::path& folder) {
+  std::vector<DeadBed> beds;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (IsDead(OwnerOf(name))) names.push_back(name);
+    const pid_t pid = OwnerOf(entry.path().filename().string());
+    const int lock = IsDead(pid) ? Lock(entry.path().string()) : -1;
+    if (lock < 0) continue;
+    close(lock);
+    beds.push_back({entry.path().string(), pid});
   }
-  return names;
+  return beds;
 }
 
 }  // namespace
@@ -89,6 +110,7 @@ absl::StatusOr<std::unique_ptr<DemoBed>> DemoBed::MakeSharedMemory() {
     return absl::InternalError(
         absl::StrCat(directory, ": ", std::strerror(errno)));
   bed->directory_ = directory;
+  bed->HoldLock(directory);
   const std::string socket = directory + "/port.sock";
   for (int n = 0; n < 2; ++n) {
     bed->sides_[n] = {
@@ -102,15 +124,23 @@ absl::StatusOr<std::unique_ptr<DemoBed>> DemoBed::MakeSharedMemory() {
 }
 
 DemoBed::~DemoBed() {
-  for (const std::string& name : namespaces_) RemoveNamespace(name);
+  for (const std::string& name : namespaces_)
+    static_cast<void>(RemoveNamespace(name));
   std::error_code ignored;
   if (!directory_.empty()) fs::remove_all(directory_, ignored);
+  for (const int lock : locks_) close(lock);
+}
+
+void DemoBed::HoldLock(const std::string& path) {
+  const int lock = Lock(path);
+  if (lock >= 0) locks_.push_back(lock);
 }
 
 absl::Status DemoBed::AddNamespace(const std::string& suffix) {
   const std::string name = absl::StrCat(kPrefix, getpid(), "-", suffix);
   if (absl::Status s = Tool({"ip", "netns", "add", name}); !s.ok()) return s;
   namespaces_.push_back(name);
+  HoldLock(absl::StrCat(kNamespaces, "/", name));
   return Tool({"ip", "-n", name, "link", "set", "lo", "up"});
 }
 
@@ -161,23 +191,21 @@ std::string DemoBed::server_namespace() const {
   return absl::StrCat(kNamespaces, "/", sides_[0].name_space);
 }
 
-std::vector<std::string> FindDeadBeds() {
-  std::vector<std::string> paths;
-  for (const fs::path& folder : {fs::path(kNamespaces), TemporaryFolder()})
-    for (const std::string& name : DeadNames(folder))
-      paths.push_back((folder / name).string());
-  return paths;
+std::vector<DeadBed> FindDeadBeds() {
+  std::vector<DeadBed> beds = DeadBedsIn(TemporaryFolder());
+  if (geteuid() == 0) {
+    for (DeadBed& bed : DeadBedsIn(kNamespaces)) beds.push_back(std::move(bed));
+  }
+  return beds;
 }
 
-void RemoveDeadBeds() {
-  if (geteuid() == 0) {
-    for (const std::string& name : DeadNames(kNamespaces))
-      RemoveNamespace(name);
-  }
-  for (const std::string& name : DeadNames(TemporaryFolder())) {
-    std::error_code ignored;
-    fs::remove_all(TemporaryFolder() / name, ignored);
-  }
+absl::Status RemoveDeadBed(const DeadBed& bed) {
+  const fs::path path = bed.path;
+  if (path.parent_path() == kNamespaces)
+    return RemoveNamespace(path.filename().string());
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? absl::InternalError(error.message()) : absl::OkStatus();
 }
 
 }  // namespace urnic

@@ -2,8 +2,10 @@
 
 // The environment of the two RNICs of `urnic demo`. A bed creates what it needs
 // and removes it in its destructor. The names of its namespaces and directories
-// contain this process's id, so that a later run finds the leftovers of a
-// killed one.
+// contain this process's id, and it holds a lock on each, so that a later run
+// finds the leftovers of a killed one.
+
+#include <sys/types.h>
 
 #include <memory>
 #include <string>
@@ -47,21 +49,29 @@ class DemoBed {
   };
   DemoBed() = default;
   absl::Status AddNamespace(const std::string& suffix);
+  void HoldLock(const std::string& path);
   absl::Status JoinHosts();
   absl::Status ConfigureHost(int side);
 
   std::string urnic_;  // this program
   std::vector<std::string> namespaces_;
   std::string directory_;
+  std::vector<int> locks_;  // of both, while they are in use
   Side sides_[2];
   std::string server_address_;
 };
 
-// The paths of the namespaces and directories of runs whose process is dead.
-std::vector<std::string> FindDeadBeds();
+// A namespace or directory of a run whose process is dead.
+struct DeadBed {
+  std::string path;
+  pid_t pid = 0;
+};
 
-// Removes the namespaces and directories of runs whose process is dead, and
-// ends the programs that they left behind in those namespaces.
-void RemoveDeadBeds();
+// Those that this user may remove: namespaces only as root.
+std::vector<DeadBed> FindDeadBeds();
+
+// Removes it; also ends the programs that are left in a namespace. Errors name
+// what failed.
+absl::Status RemoveDeadBed(const DeadBed& bed);
 
 }  // namespace urnic

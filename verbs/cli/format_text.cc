@@ -14,4 +14,11 @@ std::string FormatText(const char* format, ...) {
   return text;
 }
 
+std::string Printable(std::string text) {
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
 }  // namespace urnic

@@ -1,12 +1,16 @@
 #pragma once
 
-// printf into a string.
+// Text for people.
 
 #include <string>
 
 namespace urnic {
 
-// At most 255 characters; the rest is cut off.
+// printf into a string. At most 255 characters; the rest is cut off.
 [[gnu::format(printf, 1, 2)]] std::string FormatText(const char* format, ...);
+
+// With '?' for all that could control a terminal. Files of others may have
+// anything in them.
+std::string Printable(std::string text);
 
 }  // namespace urnic

@@ -10,13 +10,11 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "verbs/cli/checks.h"
-#include "verbs/cli/demo_bed.h"
 #include "verbs/cli/install_paths.h"
+#include "verbs/cli/leftovers.h"
 #include "verbs/cli/verbs_library.h"
-#include "verbs/preload/run_dir.h"
 
 namespace urnic {
 namespace {
@@ -150,23 +148,12 @@ Check CheckTun() {
 
 Check CheckLeftOvers() {
   constexpr char kWhat[] = "leftovers";
-  const int directories = urnic_run_dir_sweep(/*remove=*/0);
-  const std::vector<std::string> beds = FindDeadBeds();
-  if (directories == 0 && beds.empty())
-    return {Finding::kOk, kWhat, "none", ""};
-  Check check{Finding::kWarn, kWhat, "", ""};
-  if (directories != 0) {
-    check.found =
-        absl::StrCat("run directories of dead programs: ", directories);
-    check.remedy = "none needed: the next program under urnic run removes them";
-  }
-  if (!beds.empty()) {
-    absl::StrAppend(&check.found, check.found.empty() ? "" : "; ",
-                    "of killed demos: ", absl::StrJoin(beds, ", "));
-    absl::StrAppend(&check.remedy, check.remedy.empty() ? "" : "; ",
-                    "run urnic demo as root to remove what demos left");
-  }
-  return check;
+  const LeftOvers left = CleanLeftOvers({.remove = false});
+  if (left.list.empty()) return {Finding::kOk, kWhat, "none", ""};
+  return {Finding::kWarn, kWhat,
+          absl::StrCat("of programs that died: ", left.list.size()),
+          "urnic clean lists and removes them; so does, for the most part, the "
+          "next program under urnic run"};
 }
 
 Check CheckKernelDevices() {

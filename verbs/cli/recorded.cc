@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/recorder/recordings.h"
+#include "verbs/cli/format_text.h"
 
 namespace urnic {
 namespace {
@@ -16,14 +17,6 @@ std::string TimeText(int64_t wall_ns) {
   gmtime_r(&seconds, &utc);
   char text[32];
   std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
-
-// A file may have anything in it.
-std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
   return text;
 }
 

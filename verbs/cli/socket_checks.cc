@@ -53,7 +53,8 @@ SocketFile FindSocket(const std::string& dev) {
     if (!path.empty()) return {path, listens};
     char directory[64];
     const int error = urnic_owner_dir(directory, sizeof(directory), /*make=*/0);
-    return {absl::StrCat(directory, "/memif.sock"), listens, true, error};
+    return {absl::StrCat(directory, "/" URNIC_OWNER_MEMIF_SOCKET), listens,
+            true, error};
   }
   return {};
 }

@@ -167,6 +167,46 @@ status 2 "$urnic" dump --output a --to b:1
 status 1 "$urnic" dump --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" '^urnic dump: no program has an RNIC open'
 
+echo "== clean"
+# status_clean WANTED ARGUMENTS...: of the directories of this test alone.
+status_clean() {
+  local wanted=$1
+  shift
+  status "$wanted" "$urnic" clean "$@"
+  out=$(grep -F -e "$XDG_RUNTIME_DIR/" <<<"$out")
+}
+# A program has a directory once it looks for devices.
+coproc VICTIM { exec "$urnic" run --port loop -- python3 -c 'import os, sys
+os.listdir("/sys/class/infiniband")
+print(os.getpid(), flush=True)
+sys.stdin.read()'; }
+read -r victim <&"${VICTIM[0]}"
+left=$(echo "$XDG_RUNTIME_DIR"/urnic-*-"$victim"-*)
+expect "it has a directory: $left" test -d "$left"
+status_clean 0
+expect "a live program keeps it: $out" test -d "$left" -a -z "$out"
+kill -9 "$victim"
+wait "$victim" 2>/dev/null
+status 0 "$urnic" doctor
+expect "doctor points here: $out" contains "$out" 'WARN +leftovers .*: [0-9]'
+expect "doctor points here: $out" contains "$out" '-> urnic clean lists'
+for option in -n --dry-run; do
+  status_clean 0 $option
+  expect "names it: $out" contains "$out" \
+    "^what run-directory path $left pid $victim comm python3[.0-9]* age-s [0-9]+ result found\$"
+done
+status_clean 0 --dry-run --json
+expect "prints JSON: $out" contains "$out" \
+  "^\[.*\{\"what\":\"run-directory\",\"path\":\"$left\",\"pid\":$victim,"
+expect "nothing is removed" test -d "$left"
+status 0 "$urnic" clean
+expect "has totals: $out" contains "$(tail -n 1 <<<"$out")" '^[0-9]+ removed'
+expect "says so: $out" contains "$out" "path $left .* result removed\$"
+expect "it is removed" test ! -e "$left"
+status_clean 0
+expect "finds no more: $out" test -z "$out"
+status 2 "$urnic" clean everything
+
 echo "== an incomplete tree"
 mkdir -p "$TEST_TMPDIR/half/bin"
 cp "$tree/bin/urnic" "$TEST_TMPDIR/half/bin/"
@@ -200,7 +240,7 @@ status 2 "$urnic"
 expect "says so: $out" contains "$out" '^urnic: no subcommand; the subcommands are run'
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" 'unknown subcommand "dance"'
-expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, explain, state, demo, doctor'
+expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, explain, state, clean, demo, doctor'
 status 2 "$urnic" ruN --port loop true
 expect "guesses: $out" contains "$out" \
   '^urnic: unknown subcommand "ruN": did you mean "run"\?$'

@@ -50,7 +50,7 @@ void Sweep(const std::string& directory) {
   auto files = ListRecordings(directory);
   std::erase_if(files, [](const RecordingName& file) { return !file.ended; });
   for (size_t i = kFilesKept; i < files.size(); ++i)
-    unlink(files[i].path.c_str());
+    (void)RemoveEndedRecording(files[i].path);
 }
 
 // Sets `path`.

@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 
+// The socket in that directory of memif ports for which no other is chosen.
+#define URNIC_OWNER_MEMIF_SOCKET "memif.sock"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -100,6 +100,14 @@ static const char* place(int i, char* room, size_t size) {
   return path;
 }
 
+// Whether `name` is on the file system of `parent`, and not mounted there.
+static int is_same_file_system(int parent, const char* name) {
+  struct stat above, here;
+  return fstatat(parent, ".", &above, 0) == 0 &&
+         fstatat(parent, name, &here, AT_SYMLINK_NOFOLLOW) == 0 &&
+         above.st_dev == here.st_dev;
+}
+
 static void remove_tree(int parent, const char* name, int depth) {
   int fd =
       openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -111,7 +119,8 @@ static void remove_tree(int parent, const char* name, int depth) {
   const struct dirent* e;
   while ((e = readdir(dir)) != NULL) {
     if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-    if (unlinkat(fd, e->d_name, 0) != 0 && depth < MAX_DEPTH)
+    if (unlinkat(fd, e->d_name, 0) != 0 && depth < MAX_DEPTH &&
+        is_same_file_system(fd, e->d_name))
       remove_tree(fd, e->d_name, depth + 1);
   }
   closedir(dir);
@@ -120,11 +129,22 @@ static void remove_tree(int parent, const char* name, int depth) {
 
 void urnic_run_dir_remove(const char* path) { remove_tree(AT_FDCWD, path, 0); }
 
-// Whether it is a directory of this user, and not a trap of another user.
-static int is_own_dir(int parent, const char* name) {
+// Whether it is a directory, and not a trap of another user.
+static int is_dir_of(int parent, const char* name, int all_users) {
   struct stat st;
   return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+         S_ISDIR(st.st_mode) && (all_users || st.st_uid == geteuid());
+}
+
+static void name_program(const char* directory) {
+  char link[512];
+  char program[512];
+  int len = snprintf(link, sizeof(link), "%s/" URNIC_RUN_DIR_EXE, directory);
+  ssize_t bytes = readlink("/proc/self/exe", program, sizeof(program) - 1);
+  if (len < 0 || (size_t)len >= sizeof(link) || bytes <= 0) return;
+  program[bytes] = '\0';
+  // Without it, the directory has no program's name.
+  if (symlink(program, link) != 0) return;
 }
 
 int urnic_run_dir_make(char* path, size_t size) {
@@ -141,8 +161,11 @@ int urnic_run_dir_make(char* path, size_t size) {
       err = ENAMETOOLONG;
       continue;
     }
-    if (is_own_dir(AT_FDCWD, path)) urnic_run_dir_remove(path);
-    if (mkdir(path, 0755) == 0) return 0;
+    if (is_dir_of(AT_FDCWD, path, 0)) urnic_run_dir_remove(path);
+    if (mkdir(path, 0755) == 0) {
+      name_program(path);
+      return 0;
+    }
     err = errno;
   }
   return -err;
@@ -152,8 +175,9 @@ int urnic_run_dir_make(char* path, size_t size) {
 // all.
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFCull
 
-// Whether any process is in this pid namespace. Only root in the initial
-// namespace sees every process; for all others the answer is yes.
+// Whether any process may be in this pid namespace. Only root in the initial
+// namespace sees every process; for all others the answer is yes. A process
+// that hides its namespace from root of a user namespace may be in it, too.
 static int namespace_lives(const struct owner* me, unsigned long long wanted) {
   if (me->pid_namespace != INITIAL_PID_NAMESPACE || geteuid() != 0) return 1;
   DIR* proc = opendir("/proc");
@@ -165,7 +189,8 @@ static int namespace_lives(const struct owner* me, unsigned long long wanted) {
     struct stat ns;
     if (e->d_name[0] < '0' || e->d_name[0] > '9') continue;
     snprintf(path, sizeof(path), "/proc/%s/ns/pid", e->d_name);
-    lives = stat(path, &ns) == 0 && ns.st_ino == wanted;
+    lives = stat(path, &ns) == 0 ? ns.st_ino == wanted
+                                 : errno != ENOENT && errno != ESRCH;
   }
   closedir(proc);
   return lives;
@@ -178,10 +203,11 @@ static int process_lives(unsigned long long pid) {
 static int owner_lives(const struct owner* me, const struct owner* who) {
   if (who->pid_namespace != me->pid_namespace)
     return namespace_lives(me, who->pid_namespace);
-  // If /proc could not be read, then or now, only the pid is known.
-  if (who->start_time == 0 || me->start_time == 0)
-    return process_lives(who->pid);
-  return start_time_of(who->pid) == who->start_time;
+  // If /proc could not be read then, or hides the process now, only the pid is
+  // known.
+  const unsigned long long start_time = start_time_of(who->pid);
+  if (who->start_time == 0 || start_time == 0) return process_lives(who->pid);
+  return start_time == who->start_time;
 }
 
 // A directory with one of our names in `place`, whose descriptor is `parent`.
@@ -194,7 +220,8 @@ struct found {
 
 struct walk {
   struct owner me;
-  int lives;  // 1: directories of live processes; 0: of dead ones
+  int lives;      // 1: directories of live processes; 0: of dead ones
+  int all_users;  // 0: those of this user
   void (*each)(const struct found* f, void* context);
   void* context;
 };
@@ -205,7 +232,9 @@ static void walk_place(const struct walk* w, const char* where) {
   const struct dirent* e;
   while ((e = readdir(dir)) != NULL) {
     struct owner who;
-    if (!parse_name(e->d_name, &who) || owner_lives(&w->me, &who) != w->lives)
+    if (!parse_name(e->d_name, &who) ||
+        !is_dir_of(dirfd(dir), e->d_name, w->all_users) ||
+        owner_lives(&w->me, &who) != w->lives)
       continue;
     const struct found f = {dirfd(dir), where, e->d_name, who.pid};
     w->each(&f, w->context);
@@ -246,23 +275,35 @@ static void walk(const struct walk* w) {
     char room[32];
     walk_place(w, place(i, room, sizeof(room)));
   }
+  if (w->all_users) walk_users(w);
+}
+
+// Returns 0 if the path is too long.
+static int path_of(const struct found* f, char* path, size_t size) {
+  int len = snprintf(path, size, "%s/%s", f->place, f->name);
+  return len > 0 && (size_t)len < size;
 }
 
 struct sweep {
-  int remove;
-  int found;
+  int (*choose)(void* context, const char* path, unsigned long long pid);
+  void* context;
 };
 
+static int is_chosen(const struct sweep* sweep, const struct found* f) {
+  char path[512];
+  if (sweep->choose == NULL) return 1;
+  return path_of(f, path, sizeof(path)) &&
+         sweep->choose(sweep->context, path, f->pid);
+}
+
 static void sweep_one(const struct found* f, void* context) {
-  struct sweep* sweep = context;
-  if (!is_own_dir(f->parent, f->name)) return;
-  ++sweep->found;
-  if (sweep->remove) remove_tree(f->parent, f->name, 0);
+  if (is_chosen(context, f)) remove_tree(f->parent, f->name, 0);
 }
 
 // DPDK's directories in one of its places. They are empty, so removing one that
 // is still in use does no harm.
-static void sweep_dpdk(const char* place, struct sweep* sweep) {
+static void sweep_dpdk(const char* place, int all_users,
+                       const struct sweep* sweep) {
   char path[256];
   int len = snprintf(path, sizeof(path), "%s/dpdk", place);
   DIR* dir = len > 0 && (size_t)len < sizeof(path) ? opendir(path) : NULL;
@@ -274,23 +315,26 @@ static void sweep_dpdk(const char* place, struct sweep* sweep) {
     if (sscanf(e->d_name, "urnic%llu", &pid) != 1) continue;
     snprintf(again, sizeof(again), "urnic%llu", pid);
     if (strcmp(e->d_name, again) != 0 || process_lives(pid) ||
-        !is_own_dir(dirfd(dir), e->d_name))
+        !is_dir_of(dirfd(dir), e->d_name, all_users))
       continue;
-    ++sweep->found;
-    if (sweep->remove) unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+    const struct found f = {dirfd(dir), path, e->d_name, pid};
+    if (is_chosen(sweep, &f)) unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
   }
   closedir(dir);
 }
 
-int urnic_run_dir_sweep(int remove) {
-  struct sweep sweep = {.remove = remove};
-  const struct walk gone = {this_process(), 0, sweep_one, &sweep};
+void urnic_run_dir_sweep(int all_users,
+                         int (*choose)(void* context, const char* path,
+                                       unsigned long long pid),
+                         void* context) {
+  struct sweep sweep = {choose, context};
+  const int all = all_users && geteuid() == 0;
+  const struct walk gone = {this_process(), 0, all, sweep_one, &sweep};
   walk(&gone);
   const char* runtime = absolute(getenv("XDG_RUNTIME_DIR"));
-  if (runtime != NULL) sweep_dpdk(runtime, &sweep);
-  sweep_dpdk("/run", &sweep);
-  sweep_dpdk("/tmp", &sweep);
-  return sweep.found;
+  if (runtime != NULL) sweep_dpdk(runtime, all, &sweep);
+  sweep_dpdk("/run", all, &sweep);
+  sweep_dpdk("/tmp", all, &sweep);
 }
 
 struct visit {
@@ -298,18 +342,10 @@ struct visit {
   void* context;
 };
 
-static int is_ours_to_see(int parent, const char* name) {
-  struct stat st;
-  return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || geteuid() == 0);
-}
-
 static void visit_one(const struct found* f, void* context) {
   const struct visit* visit = context;
   char path[512];
-  if (!is_ours_to_see(f->parent, f->name)) return;
-  int len = snprintf(path, sizeof(path), "%s/%s", f->place, f->name);
-  if (len > 0 && (size_t)len < sizeof(path))
+  if (path_of(f, path, sizeof(path)))
     visit->visit(visit->context, path, f->pid);
 }
 
@@ -317,7 +353,7 @@ void urnic_run_dir_visit(void (*visit)(void* context, const char* path,
                                        unsigned long long pid),
                          void* context) {
   struct visit to = {visit, context};
-  const struct walk living = {this_process(), 1, visit_one, &to};
+  const struct walk living = {this_process(), 1, geteuid() == 0, visit_one,
+                              &to};
   walk(&living);
-  if (geteuid() == 0) walk_users(&living);
 }

@@ -22,19 +22,28 @@ extern "C" {
 #define URNIC_RUN_DIR_PLACES \
   "$XDG_RUNTIME_DIR, $TMPDIR, /tmp, /run/user/<uid> or /dev/shm"
 
-// Creates this process's directory, empty, and writes its path to `path`. First
-// removes the directory of an earlier program of the same process (exec keeps
-// the pid). Returns 0, or -errno if no place works.
+// In each directory: a symbolic link to the program, as /proc/PID/exe, which
+// says whose the directory was after the program has died.
+#define URNIC_RUN_DIR_EXE "exe"
+
+// Creates this process's directory, with nothing but that link, and writes its
+// path to `path`. First removes the directory of an earlier program of the same
+// process (exec keeps the pid). Returns 0, or -errno if no place works.
 int urnic_run_dir_make(char* path, size_t size);
 
 // Removes the directory with all its contents; does not follow symbolic links.
 void urnic_run_dir_remove(const char* path);
 
-// Searches the places for directories of this user whose process is dead, and
-// for the empty ones that DPDK created in earlier releases of uRNIC (<runtime
-// directory>/dpdk/urnic<pid>). Removes them if `remove` is set. Returns how
-// many there were.
-int urnic_run_dir_sweep(int remove);
+// Searches the places for directories whose process is dead, and for the empty
+// ones that DPDK created in earlier releases of uRNIC (<runtime
+// directory>/dpdk/urnic<pid>): those of this user, or with `all_users`, for
+// root, those that urnic_run_dir_visit() would find. Removes those for which
+// `choose` returns nonzero; NULL removes all. A program that starts meanwhile
+// does not lose its directory: no dead process had its name.
+void urnic_run_dir_sweep(int all_users,
+                         int (*choose)(void* context, const char* path,
+                                       unsigned long long pid),
+                         void* context);
 
 // Calls `visit` for each directory whose process is alive: those of this user
 // or, for root, of all users, including /run/user/<uid> of others. `pid` is the

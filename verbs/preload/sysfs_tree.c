@@ -85,7 +85,7 @@ static int render(void) {
     complain("URNIC_PORTS", error);
     return FAILED;
   }
-  urnic_run_dir_sweep(1);
+  urnic_run_dir_sweep(/*all_users=*/0, NULL, NULL);
   int err = urnic_run_dir_make(root, sizeof(root));
   if (err != 0) {
     complain("no directory for sysfs in " URNIC_RUN_DIR_PLACES, strerror(-err));
