@@ -163,7 +163,10 @@ bool Recorder::StartThread() {
   if (!thread.has_value()) return false;
   thread_ = *std::move(thread);
   Engine::ControlScope scope(nic_.engine());
-  nic_.engine().failures().Watch(this, [this] { Wake(); });
+  nic_.engine().failures().Watch(this, [this] {
+    has_news_.store(true);
+    Wake();
+  });
   return true;
 }
 
@@ -173,15 +176,13 @@ Recorder::~Recorder() {
       Engine::ControlScope scope(nic_.engine());
       nic_.engine().failures().Unwatch(this);
     }
-    pollfd wake = {wake_fd_, POLLIN, 0};
-    const bool failed = poll(&wake, 1, 0) > 0;
     stop_.store(true);
     Wake();
     thread_.join();
     // Nearly nothing is left of what existed, so the last recording says more;
     // unless something has failed since.
     stop_.store(false);
-    if (keep_ && failed && !ended_.load()) Record();
+    if (keep_ && has_news_.load() && !ended_.load()) Record();
   }
   End();
   if (wake_fd_ >= 0) close(wake_fd_);
@@ -232,10 +233,14 @@ void Recorder::Run() {
 
 void Recorder::Record() {
   const Time begin = Environment::Now();
+  const bool has_news = has_news_.exchange(false);
   builder_.Begin();
   RecordAnswers(
       nic_, {.newest = kNewest}, [this] { return !stop_.load(); }, builder_);
-  if (stop_.load()) return;  // it is not whole
+  if (stop_.load()) {  // it is not whole
+    if (has_news) has_news_.store(true);
+    return;
+  }
   const int error = file_->Write(
       builder_.Finish(HeaderOfNow(file_->next(), Environment::Now() - begin)));
   if (error == 0 || std::exchange(complained_, true)) return;

@@ -76,6 +76,7 @@ class Recorder {
   int wake_fd_ = -1;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> ended_ = false;
+  std::atomic<bool> has_news_ = false;  // failures that are not recorded yet
   bool complained_ = false;
   std::thread thread_;
 };
