@@ -13,7 +13,7 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 case ${1:-ring} in
-  ring) ports=(ring:half-trip:a ring:half-trip:b) ;;
+  ring) ports=(ring:trip:a ring:trip:b) ;;
   vhost)
     ports=("net_virtio_user0,server=1,path=$directory/s,queue_size=1024"
       "net_vhost0,client=1,iface=$directory/s")

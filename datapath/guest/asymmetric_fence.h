@@ -23,6 +23,9 @@ extern bool g_light_fence_is_free;
 // Called once, by StartEal().
 void EnableAsymmetricFence();
 
+// Whether LightFence() only stops the compiler.
+inline bool LightFenceIsFree() { return internal::g_light_fence_is_free; }
+
 inline void LightFence() {
 #ifndef __SANITIZE_THREAD__
   if (__builtin_expect(internal::g_light_fence_is_free, 1)) {

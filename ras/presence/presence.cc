@@ -13,6 +13,7 @@ namespace urnic {
 namespace {
 
 std::atomic<ThreadPlace*> g_first = nullptr;
+std::atomic<bool> g_closed = false;
 
 // When a thread ends. Its later verbs, in destructors of the program, make it
 // take a place again, which comes back here.
@@ -47,7 +48,8 @@ ThreadPlace* TakePlace() {
   const uintptr_t self = ThisThread();
   ThreadPlace* const place = Probe(self, [&](ThreadPlace* p) {
     uintptr_t nobody = 0;
-    return p->owner.compare_exchange_strong(nobody, self);
+    return p->owner.compare_exchange_strong(
+        nobody, LightFenceIsFree() ? self : self + 1);
   });
   if (place == nullptr) return nullptr;
   pthread_setspecific(KeyOfPlaces(), place);
@@ -72,9 +74,14 @@ ThreadPlace* MyPlace() {
 }
 
 ThreadPlace* EnterSlowly(const void* object, const char* verb) {
+  if (g_closed.load(std::memory_order_relaxed)) return nullptr;
   ThreadPlace* place = MyPlace();
   if (place == nullptr) place = TakePlace();
-  if (place == nullptr || place->presence.Enter(object)) return place;
+  if (place == nullptr) return nullptr;
+  if (place->presence.Enter(object)) {
+    LightFence();
+    return place;
+  }
   place->nested_verb.store(verb, std::memory_order_relaxed);
   place->nested.fetch_add(1, std::memory_order_relaxed);
   return nullptr;
@@ -94,6 +101,13 @@ bool WaitOn(Time begin, Duration patience) {
 }
 
 }  // namespace internal
+
+void CloseAllPlaces() {
+  g_closed = true;
+  for (ThreadPlace* p = internal::FirstPlace(); p != nullptr; p = p->next) {
+    p->owner.store(0, std::memory_order_relaxed);
+  }
+}
 
 Absence::Absence() : place_(internal::MyPlace()) {
   if (place_ == nullptr) return;

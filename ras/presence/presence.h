@@ -23,8 +23,16 @@
 
 namespace urnic {
 
+// A thread has a place only where the light fence is free, so it need not be
+// asked for each time: see EnterSlowly().
 struct RealFences {
-  static void Light() { LightFence(); }
+  static void Light() {
+#ifdef __SANITIZE_THREAD__
+    LightFence();
+#else
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+  }
   static void Heavy() { HeavyFence(); }
 };
 
@@ -64,7 +72,9 @@ inline uintptr_t ThisThread() {
 // The place of a thread in the table of all. When the thread ends, another one
 // may take it over.
 struct alignas(64) ThreadPlace {
-  std::atomic<uintptr_t> owner = 0;  // ThisThread(); 0: free
+  // ThisThread(); 0: free; an odd one: the thread before it, which takes the
+  // slow way because it needs full fences.
+  std::atomic<uintptr_t> owner = 0;
   PresenceOf<std::atomic> presence;
   // The verb, for people; null: one that posts or polls.
   std::atomic<const char*> verb = nullptr;
@@ -87,7 +97,8 @@ inline ThreadPlace* HomeOf(uintptr_t thread) {
   return &g_places[(thread * kSpread) >> (64 - kPlaceBits)];
 }
 // For a thread that did not enter at its home: finds its place or gives it one,
-// and enters. Null: it is inside already, which is noted; or there is no place.
+// and enters. Null: it is inside already, which is noted; or there is no place
+// for it, in a forked child or with too many threads.
 ThreadPlace* EnterSlowly(const void* object, const char* verb);
 // The place of this thread; null: it has none yet.
 ThreadPlace* MyPlace();
@@ -98,30 +109,23 @@ bool WaitOn(Time begin, Duration patience);
 Time Now();
 }  // namespace internal
 
-// This thread is inside `object` while this exists. False: it has been inside
-// something before, and must be refused. Safe in signal handlers.
+// This thread is inside `object` while this exists: for verbs that post or
+// poll. False: it has been inside something before, or the process is a forked
+// child, and it must be refused. Safe in signal handlers.
 class Presence {
  public:
-  // `verb` lives as long as the program; null: one that posts or polls.
-  explicit Presence(const void* object, const char* verb = nullptr) {
+  explicit Presence(const void* object) {
     const uintptr_t thread = ThisThread();
     place_ = internal::HomeOf(thread);
     if (__builtin_expect(
             place_->owner.load(std::memory_order_relaxed) != thread ||
                 !place_->presence.Enter(object),
             0)) {
-      place_ = internal::EnterSlowly(object, verb);
-    }
-    if (verb != nullptr && place_ != nullptr) {
-      place_->verb.store(verb, std::memory_order_relaxed);
+      place_ = internal::EnterSlowly(object, nullptr);
     }
   }
   ~Presence() {
-    if (__builtin_expect(place_ == nullptr, 0)) return;
-    if (place_->verb.load(std::memory_order_relaxed) != nullptr) {
-      place_->verb.store(nullptr, std::memory_order_relaxed);
-    }
-    place_->presence.Leave();
+    if (__builtin_expect(place_ != nullptr, 1)) place_->presence.Leave();
   }
   Presence(const Presence&) = delete;
   Presence& operator=(const Presence&) = delete;
@@ -130,6 +134,31 @@ class Presence {
  private:
   ThreadPlace* place_;
 };
+
+// The same for other verbs, which have a name that lives as long as the
+// program.
+class NamedPresence {
+ public:
+  NamedPresence(const void* object, const char* verb)
+      : place_(internal::EnterSlowly(object, verb)) {
+    if (place_ != nullptr) place_->verb.store(verb, std::memory_order_relaxed);
+  }
+  ~NamedPresence() {
+    if (place_ == nullptr) return;
+    place_->verb.store(nullptr, std::memory_order_relaxed);
+    place_->presence.Leave();
+  }
+  NamedPresence(const NamedPresence&) = delete;
+  NamedPresence& operator=(const NamedPresence&) = delete;
+  explicit operator bool() const { return place_ != nullptr; }
+
+ private:
+  ThreadPlace* const place_;
+};
+
+// In a forked child: nobody enters any more. Only the thread that forked is
+// there.
+void CloseAllPlaces();
 
 // While this exists, its thread counts as outside although it is inside a verb:
 // it waits for the program, or runs the program's code. It uses nothing that
@@ -157,7 +186,8 @@ void AwaitOthersOutside(Meant&& meant, Duration patience, Late&& late) {
   const Time begin = internal::Now();
   const uintptr_t self = ThisThread();
   for (ThreadPlace* p = internal::FirstPlace(); p != nullptr; p = p->next) {
-    if (p->owner.load(std::memory_order_relaxed) == self) continue;
+    if ((p->owner.load(std::memory_order_relaxed) & ~uintptr_t{1}) == self)
+      continue;
     bool told = false;
     for (;;) {
       const void* const object = p->presence.object();

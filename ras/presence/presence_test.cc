@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
@@ -97,10 +99,10 @@ TEST(PresenceTest, AVerbInsideAVerbIsRefusedAndNoted) {
   const int a = 0;
   const int b = 0;
   {
-    const Presence outer(&a, "outer");
+    const NamedPresence outer(&a, "outer");
     EXPECT_TRUE(outer);
-    EXPECT_FALSE(Presence(&b, "inner"));
-    EXPECT_FALSE(Presence(&a, "again"));
+    EXPECT_FALSE(NamedPresence(&b, "inner"));
+    EXPECT_FALSE(NamedPresence(&a, "again"));
   }
   EXPECT_TRUE(Presence(&b)) << "the refused ones have left nothing behind";
   std::vector<std::tuple<pid_t, std::string, uint32_t>> noted;
@@ -136,7 +138,7 @@ TEST(PresenceTest, WaitsForTheOthersInTheObjectAlone) {
   const int other = 0;
   std::atomic<int> step = 0;
   std::thread in_mine([&] {
-    const Presence inside(&mine, "slow_verb");
+    const NamedPresence inside(&mine, "slow_verb");
     step = 1;
     while (step == 1) std::this_thread::yield();
   });
@@ -145,7 +147,7 @@ TEST(PresenceTest, WaitsForTheOthersInTheObjectAlone) {
     while (step != 3) std::this_thread::yield();
   });
   while (step == 0) std::this_thread::yield();
-  const Presence here(&mine, "destroy");
+  const NamedPresence here(&mine, "destroy");
   std::string late;
   AwaitOthersOutside([&](const void* object) { return object == &mine; },
                      Duration::Microseconds(1),
@@ -178,6 +180,19 @@ TEST(PresenceTest, WhoWaitsForTheProgramIsOutside) {
                      NobodyIsLate);
   step = 2;
   waiting.join();
+}
+
+TEST(PresenceTest, NobodyEntersInAForkedChild) {
+  const int object = 0;
+  EXPECT_TRUE(Presence(&object));
+  const pid_t child = fork();
+  if (child == 0) {
+    CloseAllPlaces();
+    _exit(Presence(&object) || NamedPresence(&object, "verb") ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(PresenceTest, ThePlaceOfAnEndedThreadIsTakenOver) {

@@ -123,7 +123,9 @@ absl::Status CheckPorts(const std::string& ports) {
           absl::StrCat("port ", d.ordinal + 1, " (\"", d.dev,
                        "\"): this build has no drivers for physical NICs; use "
                        "iface:NAME with the NIC's kernel interface"));
-    if (d.port_kind == URNIC_PORT_VDEV) {
+    // The ends of a ring have no driver's text.
+    const bool is_ring = std::string_view(d.dev).starts_with("ring:");
+    if (d.port_kind == URNIC_PORT_VDEV && !is_ring) {
       if (auto text = ParseDriverText(d.dev); !text.ok()) return text.status();
     }
     if (absl::Status s = CheckSpecs(d); !s.ok()) return s;

@@ -55,6 +55,11 @@ TEST_F(ConfigTest, AnAddressBelongsToThePortBeforeIt) {
   EXPECT_EQ(config->mode, "embedded");
 }
 
+TEST_F(ConfigTest, TheEndsOfARingArePorts) {
+  EXPECT_EQ(Resolve({"--port", "ring:x:a", "--port", "ring:x:b"})->ports,
+            "ring:x:a;ring:x:b");
+}
+
 TEST_F(ConfigTest, MtuAppliesToPortsWithoutTheirOwn) {
   const auto config =
       Resolve({"--port", "loop|mtu=1500", "--port", "loop", "--mtu", "9000"});

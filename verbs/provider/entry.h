@@ -66,7 +66,7 @@ Suspect SuspectOf(T* object, ibv_context* context) {
 // For posting and polling.
 template <typename T>
 bool MayUse(const Presence& inside, const T* object) {
-  return inside && HasStartMark(object) && !control::InForkedChild();
+  return inside && HasStartMark(object);
 }
 // The errno of a verb that may not use `object`, which is libibverbs'.
 template <IbvObject Ibv>

@@ -31,7 +31,7 @@ inline constexpr auto kNameOf = NameOf<kOperation>();
 
 // Whether a verb with these arguments may run; otherwise an errno.
 template <typename... Args>
-int Refused(const Presence& inside, const char* verb, const Args&... args) {
+int Refused(bool inside, const char* verb, const Args&... args) {
   if (control::InForkedChild()) return EIO;
   if (!inside) return EDEADLK;
   return InspectAll(verb, args...);
@@ -46,8 +46,8 @@ template <typename First, typename... Args, int (*kOperation)(First, Args...)>
 struct VerbOf<kOperation> {
   static int Call(First first, Args... args) {
     constexpr const char* kName = kNameOf<kOperation>.data();
-    const Presence inside(SpotOf(first), kName);
-    if (const int error = Refused(inside, kName, first, args...))
+    const NamedPresence inside(SpotOf(first), kName);
+    if (const int error = Refused(bool{inside}, kName, first, args...))
       return errno = error;
     const TracedVerb traced(ContextOf(first), kName);
     const int error = kOperation(first, args...);
@@ -63,8 +63,8 @@ template <typename Object, typename First, typename... Args,
 struct VerbOf<kOperation> {
   static Object* Call(First first, Args... args) {
     constexpr const char* kName = kNameOf<kOperation>.data();
-    const Presence inside(SpotOf(first), kName);
-    if (const int error = Refused(inside, kName, first, args...)) {
+    const NamedPresence inside(SpotOf(first), kName);
+    if (const int error = Refused(bool{inside}, kName, first, args...)) {
       errno = error;
       return nullptr;
     }
