@@ -40,6 +40,9 @@ rm -f "$root"/lib/urnic/lib/liburnic-*.so
 copy 755 lib/urnic/bin out/bin/urnic
 install -d -m 755 "$root/lib/urnic/lib"
 cp --no-dereference --no-preserve=mode out/lib/*.so "$root/lib/urnic/lib/"
+copy 644 lib/urnic/lib out/lib/*-gdb.py
+# Where gdb of a system trusts scripts, by the path of what they belong to.
+copy 644 "share/gdb/auto-load$prefix/lib/urnic/lib" out/lib/*-gdb.py
 install -d -m 755 "$root/bin"
 ln -sfn ../lib/urnic/bin/urnic "$root/bin/urnic"
 

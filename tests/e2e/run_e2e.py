@@ -17,6 +17,7 @@ import test_capture  # pylint: disable=unused-import
 import test_recorder  # pylint: disable=unused-import
 import test_claims  # pylint: disable=unused-import
 import test_clean  # pylint: disable=unused-import
+import test_gdb  # pylint: disable=unused-import
 import test_cost  # pylint: disable=unused-import
 import test_counters  # pylint: disable=unused-import
 import test_demo  # pylint: disable=unused-import
