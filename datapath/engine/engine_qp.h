@@ -16,6 +16,7 @@
 #include "datapath/engine/flow.h"
 #include "datapath/engine/shared_receive_queue.h"
 #include "ras/facts/facts.h"
+#include "ras/memory/memory_tracker.h"
 #include "ras/metrics/counters.h"
 #include "ras/trace/trace.h"
 #include "transport/work/recv_queue.h"
@@ -47,6 +48,9 @@ struct EngineQpConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
+  // That keeps a record of the queue pair, and outlives it; null: there is
+  // none.
+  MemoryTracker* memory = nullptr;
 };
 
 // The receive requests of a queue pair: a ring of its own, or its end of a
@@ -63,7 +67,7 @@ struct QpReceives {
 
 // Created and destroyed through QpTable. Only the token holder may touch it,
 // except for qpn(), place and wants_recv_doorbell().
-class EngineQp : public Flow {
+class EngineQp : public Flow, public Tracked<EngineQp> {
  public:
   QpService service() const { return service_; }
   uint32_t qpn() const { return qpn_; }

@@ -78,8 +78,8 @@ absl::StatusOr<EngineQp*> QpTable::CreateIwarp(EngineQpConfig config) {
                    absl::StrCat("all ", qps.max(), " queue pairs are in use"));
   }
   config.limits.qpn = *qpn;
-  std::unique_ptr<EngineQp> qp =
-      std::make_unique<IwarpQp>(config, &network_->mrs());
+  std::unique_ptr<EngineQp> qp(new (config.memory)
+                                   IwarpQp(config, &network_->mrs()));
   return Enlist(std::move(qp), qps);
 }
 
@@ -215,8 +215,8 @@ absl::StatusOr<IwarpQp*> QpTable::Insert(EngineQpConfig config,
   NumberTable<EngineQp>& qps = network_->iwarp_qps();
   const absl::Status room = MakeRoomFor(config.limits.qpn, qps);
   if (!room.ok()) return room;
-  std::unique_ptr<EngineQp> made =
-      std::make_unique<IwarpQp>(config, &network_->mrs());
+  std::unique_ptr<EngineQp> made(new (config.memory)
+                                     IwarpQp(config, &network_->mrs()));
   IwarpQp& qp = IwarpQp::Of(*Enlist(std::move(made), qps));
   const absl::Status status = InsertIwarp(qp, connections, connection, image);
   if (status.ok()) return &qp;

@@ -40,11 +40,14 @@ std::unique_ptr<RoceQp> RoceQp::Create(const EngineQpConfig& config,
                                        rc::RecoveryPool* pool) {
   switch (config.service) {
     case QpService::kUc:
-      return std::make_unique<UcQp>(config, mrs, pool);
+      return std::unique_ptr<RoceQp>(new (config.memory)
+                                         UcQp(config, mrs, pool));
     case QpService::kUd:
-      return std::make_unique<UdQp>(config, mrs, pool);
+      return std::unique_ptr<RoceQp>(new (config.memory)
+                                         UdQp(config, mrs, pool));
     default:
-      return std::make_unique<RcQp>(config, mrs, pool);
+      return std::unique_ptr<RoceQp>(new (config.memory)
+                                         RcQp(config, mrs, pool));
   }
 }
 

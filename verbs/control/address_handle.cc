@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<AddressHandle>> AddressHandle::Create(
   }
   pd.Ref();
   return std::unique_ptr<AddressHandle>(
-      new AddressHandle(pd, number, vector.dgid));
+      new (device.memory()) AddressHandle(pd, number, vector.dgid));
 }
 
 AddressHandle::~AddressHandle() {

@@ -12,7 +12,7 @@
 namespace urnic::control {
 
 // Any thread. The domain must outlive it.
-class AddressHandle {
+class AddressHandle : public Tracked<AddressHandle> {
  public:
   // Asks the network for the destination's MAC, unless it is a group or already
   // known. Waits for up to three seconds; the engine keeps running. Errors:

@@ -216,6 +216,11 @@ std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
       DescribeStats(nic, out);
       return std::nullopt;
     }};
+  if (kind == "memory")
+    return {[&](uint64_t, auto& out) {
+      DescribeMemory(nic, out);
+      return std::nullopt;
+    }};
   if (kind == "trace") {
     const auto reader = std::make_shared<TraceReader>(nic);
     return {

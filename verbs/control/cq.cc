@@ -17,10 +17,10 @@ urnic_cqe* RingOf(const QueueMemory& memory) {
   return reinterpret_cast<urnic_cqe*>(memory.at(0));
 }
 
-absl::StatusOr<QueueMemory> MakeRing(uint32_t entries,
+absl::StatusOr<QueueMemory> MakeRing(Device& device, uint32_t entries,
                                      QueueAllocator* allocator) {
-  return QueueMemory::Make(size_t{entries} * sizeof(urnic_cqe), allocator,
-                           QueueAllocator::Use::kCq);
+  return QueueMemory::Make(device.memory(), size_t{entries} * sizeof(urnic_cqe),
+                           allocator, QueueAllocator::Use::kCq);
 }
 
 }  // namespace
@@ -38,13 +38,14 @@ absl::StatusOr<std::unique_ptr<Cq>> Cq::Create(Device& device,
     return s;
   }
   const uint32_t entries = std::bit_ceil(request.entries);
-  auto indices = QueueMemory::Make(sizeof(urnic_queue_indices));
+  auto indices =
+      QueueMemory::Make(device.memory(), sizeof(urnic_queue_indices));
   if (!indices.ok()) return indices.status();
-  auto ring = MakeRing(entries, request.allocator);
+  auto ring = MakeRing(device, entries, request.allocator);
   if (!ring.ok()) return ring.status();
   if (absl::Status s = device.cqs().Reserve(device.name()); !s.ok()) return s;
-  return std::unique_ptr<Cq>(
-      new Cq(device, request, *std::move(indices), *std::move(ring), entries));
+  return std::unique_ptr<Cq>(new (device.memory()) Cq(
+      device, request, *std::move(indices), *std::move(ring), entries));
 }
 
 Cq::Cq(Device& device, const CqRequest& request, QueueMemory indices,
@@ -81,7 +82,7 @@ absl::Status Cq::Resize(uint32_t wanted) {
     return s;
   }
   const uint32_t entries = std::bit_ceil(wanted);
-  auto ring = MakeRing(entries, allocator_);
+  auto ring = MakeRing(device_, entries, allocator_);
   if (!ring.ok()) return ring.status();
   // Lock order: the token, then the queue's lock, as in Forget().
   Engine::ControlScope scope(device_.engine());

@@ -31,7 +31,7 @@ struct CqRequest {
 
 // The device must outlive it. `polling` holds the fields that one polling
 // thread at a time owns. It is public for the caller's inner loop.
-class Cq final : private EngineEvents {
+class Cq final : public Tracked<Cq>, private EngineEvents {
  public:
   // INVALID_ARGUMENT: entries 0 or more than kMaxCqe, or no such vector.
   // RESOURCE_EXHAUSTED: memory or the device's limit.

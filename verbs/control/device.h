@@ -66,6 +66,8 @@ class Device final : private OpenNic::Watcher {
   uint32_t mtu_max() const { return open_nic_->mtu_max(); }
   uint32_t window_packets() const { return open_nic_->window_packets(); }
   void GuardMemory() { open_nic_->GuardMemory(); }
+  // For new objects of control calls.
+  MemoryTracker* memory() { return &open_nic_->memory(); }
 
   // A call of the program was refused: for `urnic show error` and the logs.
   // REQUIRES: the token is not held.

@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::Register(Pd& pd,
   if (key == 0) return NoRoom(device);
   URNIC_CHECK(device.mrs().Reserve(device.name()).ok());  // it had a key
   pd.Ref();
-  return std::unique_ptr<Mr>(new Mr(pd, key, request));
+  return std::unique_ptr<Mr>(new (pd.device().memory()) Mr(pd, key, request));
 }
 
 absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
@@ -120,7 +120,8 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
   if (key == 0) return NoRoom(device);
   URNIC_CHECK(device.mrs().Reserve(device.name()).ok());  // it had a key
   pd.Ref();
-  return std::unique_ptr<Mr>(new Mr(pd, key, MrRequest{}));
+  return std::unique_ptr<Mr>(new (pd.device().memory())
+                                 Mr(pd, key, MrRequest{}));
 }
 
 absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {

@@ -46,7 +46,7 @@ struct MrRequest {
 };
 
 // Any thread. The domain must outlive it.
-class Mr {
+class Mr : public Tracked<Mr> {
  public:
   // INVALID_ARGUMENT: no bytes, more than kMaxMrBytes, a range that wraps,
   // unknown rights, or remote writing or atomics without local writing.

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<Mw>> Mw::Create(Pd& pd, Type type) {
   }
   URNIC_CHECK(device.mws().Reserve(device.name()).ok());  // it had a key
   pd.Ref();
-  return std::unique_ptr<Mw>(new Mw(pd, key, type));
+  return std::unique_ptr<Mw>(new (pd.device().memory()) Mw(pd, key, type));
 }
 
 Mw::~Mw() {

@@ -12,7 +12,7 @@
 namespace urnic::control {
 
 // Any thread. The domain must outlive it.
-class Mw {
+class Mw : public Tracked<Mw> {
  public:
   enum class Type : uint8_t { k1 = 1, k2 = 2 };
 

@@ -21,6 +21,7 @@
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/limits.h"
 #include "verbs/control/port_reporter.h"
+#include "verbs/control/ring_facts.h"
 #include "verbs/control/shared_places.h"
 #include "verbs/control/stats_file.h"
 #include "verbs/control/trace_facts.h"
@@ -230,6 +231,20 @@ OpenNic::~OpenNic() {
   }
   nic_->AwaitHeldFrames();
   Report();
+  NameLeaks();
+}
+
+void OpenNic::NameLeaks() {
+  NoteUntold(*this);
+  for (const MemoryTracker::Use& use : memory_.Uses()) {
+    Engine::ControlScope scope(engine());
+    engine().failures().Add(
+        {.code = ErrorCode::kMemoryLeak,
+         .text =
+             absl::StrCat(use.count, " of type ", use.type, " with ", use.bytes,
+                          " bytes, made in ", use.place.file, ":",
+                          use.place.line, " (", use.place.function, ")")});
+  }
 }
 
 EngineCounters OpenNic::CountersOfAll() {

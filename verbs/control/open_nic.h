@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port.h"
+#include "ras/memory/memory_tracker.h"
 #include "verbs/control/control_socket.h"
 #include "verbs/control/device_routes.h"
 #include "verbs/control/error_log.h"
@@ -121,6 +122,9 @@ class OpenNic {
   // run again holds the token.
   EngineCounters CountersOfAll();
 
+  // What its control calls have allocated.
+  MemoryTracker& memory() { return memory_; }
+
   // Changes the addresses. The engine starts or stops answering for the address
   // (Network::SetAddresses), the files in sysfs follow, and then watchers are
   // told. Errors of GidTable::Add() and Remove(); INTERNAL: sysfs could not be
@@ -158,6 +162,8 @@ class OpenNic {
   NicConfig MakeNicConfig(const iwarp::Options& options) const;
   void OpenControlSocket();
   void Report();
+  // Names what was not given back in the error log.
+  void NameLeaks();
   // Passes reports of the port to watchers. The port's thread.
   void OnPortReport(const PortInfo& info);
   // Announces our addresses to neighbours. The port's thread.
@@ -170,6 +176,7 @@ class OpenNic {
   absl::Status OnAddressesChanged();
   void OnRoutesChanged();
   bool Has(int kind) const { return (identity_.kinds & 1u << kind) != 0; }
+  MemoryTracker memory_;
   const urnic_device_identity identity_;  // of one of the port's devices
   const ProgramHooks hooks_;
   const std::shared_ptr<GidTable> gids_;

@@ -12,12 +12,12 @@
 namespace urnic::control {
 
 // Any thread. The device must outlive it.
-class Pd {
+class Pd : public Tracked<Pd> {
  public:
   // RESOURCE_EXHAUSTED: the device's limit.
   static absl::StatusOr<std::unique_ptr<Pd>> Create(Device& device) {
     if (absl::Status s = device.pds().Reserve(device.name()); !s.ok()) return s;
-    return std::unique_ptr<Pd>(new Pd(device));
+    return std::unique_ptr<Pd>(new (device.memory()) Pd(device));
   }
   // REQUIRES: !in_use()
   ~Pd() {

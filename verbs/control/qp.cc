@@ -69,10 +69,11 @@ absl::StatusOr<std::shared_ptr<Qp>> Qp::Create(Device& device,
       request.caps.max_send_wr, request.caps.max_send_sge,
       request.caps.max_inline_data, own_rq ? request.caps.max_recv_wr : 0,
       own_rq ? request.caps.max_recv_sge : 0);
-  auto memory = QueueMemory::Make(layout.bytes(), request.allocator,
-                                  QueueAllocator::Use::kQp);
+  auto memory = QueueMemory::Make(device.memory(), layout.bytes(),
+                                  request.allocator, QueueAllocator::Use::kQp);
   if (!memory.ok()) return memory.status();
-  std::shared_ptr<Qp> qp(new Qp(device, request, layout, *std::move(memory)));
+  std::shared_ptr<Qp> qp(new (device.memory())
+                             Qp(device, request, layout, *std::move(memory)));
   if (absl::Status s = qp->CreateInEngine(request, layout); !s.ok()) return s;
   if (qp->service_ == QpService::kXrcTarget) {
     qp->xrcd_->AddTarget(qp->qpn(), qp);
@@ -150,6 +151,7 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   if (send_cq_ != nullptr) config.send_cq = send_cq_->engine_end();
   if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
+  config.memory = device_.memory();
   if (absl::Status s = device_.qps().Reserve(device_.name()); !s.ok()) return s;
   if (absl::Status s = Enlist(config); !s.ok()) {
     device_.qps().Release();

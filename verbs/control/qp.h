@@ -27,7 +27,7 @@ namespace urnic::control {
 // The domain and the completion queues must outlive it. `posting` holds the
 // fields that one posting thread at a time owns. It is public for the caller's
 // inner loop. All other functions may be called by any thread.
-class Qp final : private QpEvents {
+class Qp final : public Tracked<Qp>, private QpEvents {
  public:
   // INVALID_ARGUMENT: a size beyond the device's limits, objects of different
   // devices, or an XRC shared receive queue. RESOURCE_EXHAUSTED: memory or the

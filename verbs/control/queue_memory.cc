@@ -22,9 +22,11 @@ uint32_t Entries(uint32_t wanted) {
 
 }  // namespace
 
-absl::StatusOr<QueueMemory> QueueMemory::Make(size_t bytes,
+absl::StatusOr<QueueMemory> QueueMemory::Make(MemoryTracker* tracker,
+                                              size_t bytes,
                                               QueueAllocator* allocator,
-                                              QueueAllocator::Use use) {
+                                              QueueAllocator::Use use,
+                                              TracePlace place) {
   constexpr size_t kLine = URNIC_ABI_LINE;
   QueueMemory memory;
   memory.bytes_ = bytes;
@@ -50,7 +52,7 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(size_t bytes,
   } else {
     // Not a mapping for each queue: a process may have 65530. The kernel merges
     // neighbours, and unmapping one in the middle takes one more.
-    at = std::aligned_alloc(kLine, RoundUp(bytes, kLine));
+    at = MemoryTracker::Allocate(tracker, bytes, kLine, "queue", place);
     if (at == nullptr) {
       return Refusal(
           ErrorCode::kNoMemory,
@@ -68,7 +70,7 @@ QueueMemory::~QueueMemory() {
   if (allocator_ != nullptr) {
     allocator_->Free(base_, use_);
   } else {
-    std::free(base_);
+    MemoryTracker::Free(base_, bytes_);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "ras/memory/memory_tracker.h"
 #include "verbs/abi/rnic_abi.h"
 
 namespace urnic::control {
@@ -35,9 +36,11 @@ class QueueMemory {
  public:
   // RESOURCE_EXHAUSTED: the heap or the allocator has no memory.
   // INVALID_ARGUMENT: the allocator's memory is not aligned.
+  // `tracker`: of memory from the heap, and outlives it; null: there is none.
   static absl::StatusOr<QueueMemory> Make(
-      size_t bytes, QueueAllocator* allocator = nullptr,
-      QueueAllocator::Use use = QueueAllocator::Use::kQp);
+      MemoryTracker* tracker, size_t bytes, QueueAllocator* allocator = nullptr,
+      QueueAllocator::Use use = QueueAllocator::Use::kQp,
+      TracePlace place = TracePlace::Here());
 
   QueueMemory() = default;
   ~QueueMemory();

@@ -20,10 +20,10 @@ namespace {
 constexpr std::string_view kImages = "state";
 
 constexpr std::string_view kRequests[] = {
-    "show dev",   "show link",     "show stat", "show qp",
-    "show error", "show snapshot", "show tcp",  "show cm_id",
-    "show event", kImages,         "show cq",   "show srq",
-    "show pd",    "show ah",       "show mw",   "show mr"};
+    "show dev",      "show link",  "show stat",  "show qp",    "show error",
+    "show snapshot", "show tcp",   "show cm_id", "show event", kImages,
+    "show cq",       "show srq",   "show pd",    "show ah",    "show mw",
+    "show mr",       "show memory"};
 
 // Lists in the order of time.
 using Describer = std::optional<uint64_t> (*)(OpenNic&, uint64_t, std::string&);

@@ -66,7 +66,7 @@ std::optional<uint64_t> DescribeRing(OpenNic& nic, const Ring& ring,
 
 }  // namespace
 
-void NoteNestedVerbs(OpenNic& nic) {
+void NoteUntold(OpenNic& nic) {
   TakeNested([&](pid_t thread, const char* verb, uint32_t times) {
     Engine::ControlScope scope(nic.engine());
     nic.engine().failures().Add(
@@ -76,6 +76,14 @@ void NoteNestedVerbs(OpenNic& nic) {
                           ": thread ", thread, " was inside a verb"),
          .times = times});
   });
+  for (const Allocation& one : nic.memory().TakeDamaged()) {
+    Engine::ControlScope scope(nic.engine());
+    nic.engine().failures().Add(
+        {.code = ErrorCode::kObjectDamaged,
+         .text = absl::StrCat("behind ", one.bytes, " bytes of a ", one.type,
+                              ", made in ", one.place.file, ":", one.place.line,
+                              "; found when it was freed")});
+  }
 }
 
 void AddEvent(HistoryEvent event, uint32_t a, uint32_t b, FactWriter& facts) {
@@ -118,7 +126,7 @@ std::optional<uint64_t> DescribeEvents(OpenNic& nic, uint64_t number,
 
 std::optional<uint64_t> DescribeErrors(OpenNic& nic, uint64_t number,
                                        std::string& out) {
-  if (number == 0) NoteNestedVerbs(nic);
+  if (number == 0) NoteUntold(nic);
   return DescribeRing(nic, nic.engine().failures(), number, DescribeError, out);
 }
 

@@ -25,9 +25,10 @@ class OpenNic;
 // The link of the port's device for this wire: "urnic0/1".
 std::string LinkName(const OpenNic& nic, bool iwarp);
 
-// Tells the port's failures of verbs that were refused inside a verb: a signal
-// handler cannot. DescribeErrors() does it first.
-void NoteNestedVerbs(OpenNic& nic);
+// Tells the port's failures of what was found where nothing could be told: of
+// verbs that were refused in a signal handler, and of memory that was written
+// over behind its end. DescribeErrors() does it first.
+void NoteUntold(OpenNic& nic);
 
 // The name of a rare event, and its words.
 void AddEvent(HistoryEvent event, uint32_t a, uint32_t b, FactWriter& facts);

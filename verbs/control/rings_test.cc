@@ -56,7 +56,7 @@ TEST(QueueMemoryTest, FreeingEveryOtherOneOfManyLeavesRoomForMore) {
   std::vector<QueueMemory> all;
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < 1 << 18; ++i) {
-      auto memory = QueueMemory::Make(512);
+      auto memory = QueueMemory::Make(nullptr, 512);
       ASSERT_TRUE(memory.ok()) << i << ": " << memory.status();
       all.push_back(*std::move(memory));
     }
@@ -68,7 +68,7 @@ TEST(QueueMemoryTest, FreeingEveryOtherOneOfManyLeavesRoomForMore) {
 TEST(QueueMemoryTest, ItsIndicesAreZeroedAndItIsLineAligned) {
   for (const size_t bytes : {1u, 64u, 100u, 4096u, 1u << 20}) {
     for (int round = 0; round < 3; ++round) {
-      auto memory = QueueMemory::Make(bytes);
+      auto memory = QueueMemory::Make(nullptr, bytes);
       ASSERT_TRUE(memory.ok());
       EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->at(0)) % URNIC_ABI_LINE,
                 0u);
@@ -81,7 +81,7 @@ TEST(QueueMemoryTest, ItsIndicesAreZeroedAndItIsLineAligned) {
 }
 
 TEST(WorkRingTest, TheEnginesEndSeesEachEntryAfterPublish) {
-  auto memory = QueueMemory::Make(4096);
+  auto memory = QueueMemory::Make(nullptr, 4096);
   ASSERT_TRUE(memory.ok());
   urnic_queue_indices* indices = memory->indices_at(0);
   WorkRing ring(memory->at(256), indices, 4, 64);

@@ -51,12 +51,13 @@ absl::StatusOr<std::unique_ptr<Srq>> Srq::Create(Pd& pd,
         "create_srq: XRC needs a domain and a completion queue of this device");
   }
   const QpLayout layout = LayoutOf(request.max_wr, max_sge);
-  auto memory = QueueMemory::Make(layout.bytes(), request.allocator,
-                                  QueueAllocator::Use::kSrq);
+  auto memory = QueueMemory::Make(pd.device().memory(), layout.bytes(),
+                                  request.allocator, QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
   Device& device = pd.device();
   if (absl::Status s = device.srqs().Reserve(device.name()); !s.ok()) return s;
-  std::unique_ptr<Srq> srq(new Srq(pd, request, layout, *std::move(memory)));
+  std::unique_ptr<Srq> srq(new (pd.device().memory())
+                               Srq(pd, request, layout, *std::move(memory)));
   if (srq->engine_end_ == nullptr) {
     return Refusal(
         ErrorCode::kNoPlace,
@@ -126,8 +127,8 @@ Srq::Sizes Srq::Query() const {
 absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
   if (absl::Status s = CheckMaxWr(max_wr); !s.ok()) return s;
   const QpLayout layout = LayoutOf(max_wr, posting_.max_sge);
-  auto memory =
-      QueueMemory::Make(layout.bytes(), allocator_, QueueAllocator::Use::kSrq);
+  auto memory = QueueMemory::Make(pd_.device().memory(), layout.bytes(),
+                                  allocator_, QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
   // Lock order: the token, then the queue's lock, as everywhere.
   Engine::ControlScope scope(pd_.device().engine());

@@ -35,7 +35,7 @@ struct SrqRequest {
 
 // Any thread, except for `posting`, which one posting thread at a time owns.
 // The domain must outlive it.
-class Srq final : private SrqEvents {
+class Srq final : public Tracked<Srq>, private SrqEvents {
  public:
   // INVALID_ARGUMENT: sizes 0 or beyond the device's limits.
   // RESOURCE_EXHAUSTED: memory or the device's limit.

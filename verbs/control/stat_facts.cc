@@ -105,4 +105,29 @@ void DescribeStats(OpenNic& nic, std::string& out) {
   Describe(nic, "error", "", errors, out);
 }
 
+void DescribeMemory(OpenNic& nic, std::string& out) {
+  const MemoryTracker::Footprint all = nic.memory().footprint();
+  {
+    FactWriter facts("memory", out);
+    facts.Add("dev", nic.name());
+    facts.Add("type", "all");
+    facts.Add("count", all.count);
+    facts.Add("bytes", all.bytes);
+    facts.Add("bytes-most", all.bytes_most);
+    AddOwner(ThisProcess(), facts);
+  }
+  for (const MemoryTracker::Use& use : nic.memory().Uses()) {
+    FactWriter facts("memory", out);
+    facts.Add("dev", nic.name());
+    facts.Add("type", use.type);
+    facts.Add("count", use.count);
+    facts.Add("bytes", use.bytes);
+    facts.Add("place", absl::StrCat(use.place.file, ":", use.place.line));
+    AddOwner(ThisProcess(), facts);
+    facts.BeginDetails();
+    facts.Add("function", use.place.function);
+    facts.Add("alignment", use.alignment);
+  }
+}
+
 }  // namespace urnic::control

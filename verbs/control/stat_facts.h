@@ -2,6 +2,7 @@
 
 // The counters of a port as lines of facts, one line for each list of them
 // (`urnic show stat`, `urnic top`, `urnic export`). What is zero is a detail.
+// And its memory (`urnic show memory`).
 
 #include <string>
 
@@ -14,5 +15,9 @@ class OpenNic;
 // "verdict" once for each layer of the network, and "error" (how often each
 // code occurred). Any thread that does not hold the token.
 void DescribeStats(OpenNic& nic, std::string& out);
+
+// What the port's control calls have allocated (ras/memory): the sum, then each
+// type and place in the source. Any thread.
+void DescribeMemory(OpenNic& nic, std::string& out);
 
 }  // namespace urnic::control

@@ -70,7 +70,7 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
       return Refusal(ErrorCode::kBadAttribute,
                      "open_xrcd: fd -1 needs O_CREAT");
     }
-    return std::shared_ptr<Xrcd>(new Xrcd(device, 0, 0, -1));
+    return std::shared_ptr<Xrcd>(new (device.memory()) Xrcd(device, 0, 0, -1));
   }
   struct stat info = {};
   if (fstat(fd, &info) != 0) {
@@ -100,7 +100,8 @@ absl::StatusOr<std::shared_ptr<Xrcd>> Xrcd::Open(Device& device, int fd,
                    absl::StrCat("open_xrcd: cannot keep the file open: ",
                                 strerror(errno)));
   }
-  std::shared_ptr<Xrcd> made(new Xrcd(device, info.st_dev, info.st_ino, kept));
+  std::shared_ptr<Xrcd> made(new (device.memory())
+                                 Xrcd(device, info.st_dev, info.st_ino, kept));
   files[file] = made;
   return made;
 }

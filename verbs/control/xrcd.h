@@ -18,7 +18,7 @@ class Qp;
 
 // Any thread. The device must outlive it. Within this process, all openings
 // with the same file share one domain.
-class Xrcd {
+class Xrcd : public Tracked<Xrcd> {
  public:
   // `fd` -1: a private domain. Otherwise the domain of that file. `oflags` are
   // as for open(2): O_CREAT creates the domain, and O_EXCL fails if it exists.

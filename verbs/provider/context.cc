@@ -341,7 +341,7 @@ void CloseContext(ibv_context* ibv) {
   if (!control::InForkedChild()) {
     Context* const context = Context::From(ibv);
     context->AwaitOthersOutside(ibv);
-    control::NoteNestedVerbs(context->device().open_nic());
+    control::NoteUntold(context->device().open_nic());
     // What was written over cannot be destroyed, so it keeps its device.
     if (!context->has_fenced()) delete context;
   }

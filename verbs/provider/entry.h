@@ -80,7 +80,7 @@ template <IbvObject Ibv>
 // For all other verbs: 0 for what has no marks, for no object and for an intact
 // one; otherwise the errno.
 template <typename T>
-int Inspect(const T&, const char*) {
+int Inspect(T, const char*) {
   return 0;
 }
 template <IbvObject Ibv>
@@ -93,9 +93,10 @@ int Inspect(Ibv* object, const char* verb) {
   }
 }
 
-// The first errno among them.
+// The first errno among them. By value: an enum that a program has set may be
+// out of its range, and a sanitizer objects when that is read from memory.
 template <typename... Args>
-int InspectAll(const char* verb, const Args&... args) {
+int InspectAll(const char* verb, Args... args) {
   int error = 0;
   static_cast<void>((((error = Inspect(args, verb)) != 0) || ...));
   return error;

@@ -31,7 +31,7 @@ inline constexpr auto kNameOf = NameOf<kOperation>();
 
 // Whether a verb with these arguments may run; otherwise an errno.
 template <typename... Args>
-int Refused(bool inside, const char* verb, const Args&... args) {
+int Refused(bool inside, const char* verb, Args... args) {
   if (control::InForkedChild()) return EIO;
   if (!inside) return EDEADLK;
   return InspectAll(verb, args...);
