@@ -39,9 +39,8 @@ ControlSocket::ControlSocket(std::string directory,
     names_.push_back(device + URNIC_CONTROL_SUFFIX);
   }
   const auto give_up = [this](const char* reason) {
-    DebugLog(
-        absl::StrCat(directory_, "/", names_.front(), ": ", reason,
-                     "; urnic addr, route and state cannot reach this device"));
+    DebugLog(absl::StrCat(directory_, "/", names_.front(), ": ", reason,
+                          "; urnic cannot ask or change this device"));
   };
   if (const int error = Listen()) {
     give_up(std::strerror(error));

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,7 +14,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "verbs/control/control_protocol.h"
 
@@ -98,6 +102,98 @@ TEST(ControlSocketTest, SendsAnAnswerOfAnyLength) {
   }
   EXPECT_TRUE(got == "ok\n" + sent) << got.size();
   close(fd);
+}
+
+// What clients must not do; each is alone while it is served. Afterwards one
+// that behaves is answered.
+class BadClientTest : public testing::Test {
+ protected:
+  BadClientTest() {
+    EXPECT_EQ(chdir(testing::TempDir().c_str()), 0);
+    control_ = std::make_unique<ControlSocket>(
+        ".", std::vector<std::string>{"urnic0"},
+        [](std::string_view request, const auto& reply) {
+          reply("you said " + std::string(request));
+        });
+  }
+  // The answer to "hello"; empty: there is none.
+  static std::string Ask() {
+    const int fd = Connect();
+    EXPECT_EQ(send(fd, "hello", 5, MSG_NOSIGNAL), 5);
+    char answer[64] = {};
+    const ssize_t bytes = recv(fd, answer, sizeof(answer), 0);
+    close(fd);
+    return bytes > 0 ? answer : "";
+  }
+
+  std::unique_ptr<ControlSocket> control_;
+};
+
+TEST_F(BadClientTest, AFloodOfThoseThatHangUpIsPassedOver) {
+  for (int i = 0; i < 2000; ++i) {
+    const int fd = Connect();
+    // Some have sent a request, whose answer has no reader.
+    if (i % 2 == 0) {
+      EXPECT_EQ(send(fd, "flood", 5, MSG_NOSIGNAL), 5);
+    }
+    close(fd);
+  }
+  EXPECT_EQ(Ask(), "you said hello");
+}
+
+TEST_F(BadClientTest, OneThatSaysNothingHoldsTheOthersForATimeAlone) {
+  const int silent = Connect();
+  EXPECT_EQ(Ask(), "you said hello");
+  char nothing;
+  EXPECT_EQ(recv(silent, &nothing, 1, 0), 0) << "hung up on";
+  close(silent);
+}
+
+TEST_F(BadClientTest, ARequestThatIsTooLongIsCut) {
+  const int fd = Connect();
+  const std::string request(10'000, 'x');
+  EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string answer(1000, '\0');
+  const ssize_t bytes = recv(fd, answer.data(), answer.size(), 0);
+  EXPECT_EQ(bytes, 9 + URNIC_CONTROL_REQUEST_MAX);
+  close(fd);
+  EXPECT_EQ(Ask(), "you said hello");
+}
+
+// The file's mode keeps others away. Even with it changed, they are not served.
+TEST_F(BadClientTest, AnotherUserIsNotServed) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be another user as well";
+  const std::string path = "urnic0" URNIC_CONTROL_SUFFIX;
+  struct stat info = {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  constexpr int kNoOtherUser = 3;
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (setresuid(kNobody, kNobody, kNobody) != 0) _exit(kNoOtherUser);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    std::snprintf(address.sun_path, sizeof(address.sun_path), "%s",
+                  path.c_str());
+    // The directory may be closed to others as well.
+    if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) !=
+        0) {
+      _exit(0);
+    }
+    send(fd, "hello", 5, MSG_NOSIGNAL);
+    char answer[64];
+    _exit(recv(fd, answer, sizeof(answer), 0) > 0 ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == kNoOtherUser)
+    GTEST_SKIP() << "this user namespace has no other user";
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(Ask(), "you said hello");
 }
 
 }  // namespace

@@ -126,7 +126,10 @@ void Context::AwaitOthersOutside(const ibv_context* ibv) {
 template <typename T>
 void Context::DeleteAll(Set<T>& objects) {
   for (const auto& [object, number] : objects) {
-    if (MarkedSlab<T>::End(object)) MarkedSlab<T>::Of().Delete(object);
+    // Also one whose destruction was cancelled (pthread_cancel) while it waited
+    // for the program.
+    MarkedSlab<T>::End(object);
+    if (HealthOf(object) == Health::kEnded) MarkedSlab<T>::Of().Delete(object);
   }
   objects.clear();
 }
