@@ -134,7 +134,7 @@ def _writable_ranges():
 
 
 def _is_core():
-    return "core file" in gdb.execute("info target", to_string=True).lower()
+    return "core dump file" in gdb.execute("info target", to_string=True)
 
 
 class _Object:
@@ -152,6 +152,9 @@ class _Object:
 # that was fenced off.
 _MARK = re.compile(rb"uRNIC-([A-Z]{2})|uRNIC([A-Z]{3})|"
                    rb"BAD---([A-Z]{2})|BAD--([A-Z]{3})")
+# What stands before the next object of a slab.
+_NEXT = re.compile(rb"uRNIC-[A-Z]{2}|uRNIC[A-Z]{3}|ended--?-?[A-Z]{2,3}|"
+                   rb"BAD---?[A-Z]{2,3}")
 _CHUNK = 1 << 22
 _LONGEST = 4096
 
@@ -179,7 +182,10 @@ def _object(at, memory, mark):
     behind = (letters + b"-uRNIC")[-8:] if len(letters) == 2 \
         else letters + b"uRNIC"
     begin = mark.end()
-    end = memory.find(behind, begin, begin + _LONGEST)
+    limit = next((other.start() for other in
+                  _NEXT.finditer(memory, begin, begin + _LONGEST)
+                  if (at + other.start()) % 64 == 0), begin + _LONGEST)
+    end = memory.find(behind, begin, limit)
     if end != begin:  # else it is the text of the marks themselves
         yield _Object(letters.decode(), at + begin,
                       mark.group(0).startswith(b"BAD"),

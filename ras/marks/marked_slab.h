@@ -110,7 +110,8 @@ class MarkedSlab {
     return *slab;
   }
 
-  // An object by its default constructor, with both marks.
+  // An object by its default constructor. Its mark is still that of an ended
+  // one: nobody may use it before Begin().
   T* New() {
     std::lock_guard lock(mutex_);
     if (free_.size() <= kRest) AddChunk();
@@ -118,9 +119,12 @@ class MarkedSlab {
     free_.pop_front();
     new (&marked->object) T;
     marked->end = T::kMarks.end;
-    std::atomic_ref(marked->start).store(T::kMarks.start);
     ++used_;
     return &marked->object;
+  }
+  // The object is whole. Also takes End() back.
+  static void Begin(T* object) {
+    std::atomic_ref(MarkedAround(object)->start).store(T::kMarks.start);
   }
 
   // The first step of the end: nobody may begin to use it. False: another
@@ -130,11 +134,10 @@ class MarkedSlab {
     return std::atomic_ref(MarkedAround(object)->start)
         .compare_exchange_strong(start, T::kMarks.ended);
   }
-  // The last one. REQUIRES: End() was true, or nobody has seen the object.
+  // The last one. REQUIRES: End() was true, or Begin() was not called.
   void Delete(T* object) {
     object->~T();
     Marked<T>* const marked = MarkedAround(object);
-    std::atomic_ref(marked->start).store(T::kMarks.ended);
     std::lock_guard lock(mutex_);
     free_.push_back(marked);
     --used_;
@@ -157,16 +160,17 @@ class MarkedSlab {
       auto* const chunk = static_cast<Marked<T>*>(
           std::aligned_alloc(alignof(Marked<T>), kChunk * sizeof(Marked<T>)));
       if (chunk == nullptr) throw std::bad_alloc();
+      // What has ended is used again later than what is new.
       for (size_t i = 0; i < kChunk; ++i) {
         chunk[i].start = T::kMarks.ended;
-        free_.push_back(chunk + i);
+        free_.push_front(chunk + i);
       }
       chunks_.push_back(chunk);
     } while (free_.size() <= kRest);
   }
 
   mutable std::mutex mutex_;
-  std::deque<Marked<T>*> free_;    // the one that ended first is in front
+  std::deque<Marked<T>*> free_;    // new ones, then that which ended first
   std::deque<Marked<T>*> chunks_;  // for leak checkers
   size_t used_ = 0;
 };

@@ -16,12 +16,19 @@ struct Thing {
 };
 using Slab = MarkedSlab<Thing>;
 
+Thing* NewThing() {
+  Thing* const thing = Slab::Of().New();
+  EXPECT_EQ(HealthOf(thing), Health::kEnded) << "it is not whole yet";
+  Slab::Begin(thing);
+  return thing;
+}
+
 std::string Bytes(const void* at) {
   return std::string(static_cast<const char*>(at), 8);
 }
 
 TEST(MarksTest, TheyReadAsTextAroundTheObject) {
-  Thing* thing = Slab::Of().New();
+  Thing* thing = NewThing();
   EXPECT_EQ(Bytes(reinterpret_cast<char*>(thing) - 8), "uRNICSRQ");
   EXPECT_EQ(Bytes(&MarkedAround(thing)->end), "SRQuRNIC");
   EXPECT_EQ(MarkText(Thing::kMarks.start), "uRNICSRQ");
@@ -35,7 +42,7 @@ TEST(MarksTest, TheyReadAsTextAroundTheObject) {
 }
 
 TEST(MarksTest, EveryFlippedBitOfAMarkIsFound) {
-  Thing* thing = Slab::Of().New();
+  Thing* thing = NewThing();
   for (uint64_t* mark :
        {&MarkedAround(thing)->start, &MarkedAround(thing)->end}) {
     for (int bit = 0; bit < 64; ++bit) {
@@ -50,16 +57,21 @@ TEST(MarksTest, EveryFlippedBitOfAMarkIsFound) {
 }
 
 TEST(MarksTest, AnEndedObjectStaysEndedForLong) {
-  Thing* first = Slab::Of().New();
+  Thing* first = NewThing();
   EXPECT_TRUE(HasStartMark(first));
   const size_t used = Slab::Of().used();
   EXPECT_TRUE(Slab::End(first));
   EXPECT_FALSE(Slab::End(first)) << "only one thread ends it";
   EXPECT_FALSE(HasStartMark(first));
+  Slab::Begin(first);
+  EXPECT_EQ(HealthOf(first), Health::kIntact) << "taken back";
+  EXPECT_TRUE(Slab::End(first));
   Slab::Of().Delete(first);
   EXPECT_EQ(Slab::Of().used(), used - 1);
+  // Others that are only made do not take its place either.
+  for (int i = 0; i < 1000; ++i) EXPECT_NE(NewThing(), first);
   for (int i = 0; i < 64; ++i) {
-    Thing* other = Slab::Of().New();
+    Thing* other = NewThing();
     EXPECT_NE(other, first);
     EXPECT_EQ(other->value, 7);
     EXPECT_EQ(HealthOf(first), Health::kEnded);
@@ -70,7 +82,7 @@ TEST(MarksTest, AnEndedObjectStaysEndedForLong) {
 
 TEST(MarksTest, ManyObjectsHavePlacesOfTheirOwn) {
   std::set<Thing*> things;
-  for (int i = 0; i < 1000; ++i) things.insert(Slab::Of().New());
+  for (int i = 0; i < 1000; ++i) things.insert(NewThing());
   EXPECT_EQ(things.size(), 1000u);
   for (Thing* thing : things) {
     EXPECT_EQ(HealthOf(thing), Health::kIntact);
@@ -81,7 +93,7 @@ TEST(MarksTest, ManyObjectsHavePlacesOfTheirOwn) {
 }
 
 TEST(MarksTest, ADamagedObjectIsFencedOffOnce) {
-  Thing* thing = Slab::Of().New();
+  Thing* thing = NewThing();
   std::memset(&MarkedAround(thing)->start, 'A', 8);
   EXPECT_EQ(HealthOf(thing), Health::kDamaged);
   EXPECT_FALSE(Slab::End(thing)) << "it is not destroyed as if it were whole";

@@ -153,8 +153,14 @@ std::vector<MemoryTracker::Use> MemoryTracker::Uses() const {
   {
     // Few places, many allocations.
     std::map<std::tuple<const char*, const char*, uint16_t>, Use> by_place;
-    std::lock_guard lock(mutex_);
+    // Nobody waits for more than a chunk. What comes and goes meanwhile may be
+    // missing.
+    std::unique_lock lock(mutex_);
     for (uint32_t i = 0; i < chunks_.size() * kChunk; ++i) {
+      if (i % kChunk == 0) {
+        lock.unlock();
+        lock.lock();
+      }
       const Allocation& one = At(i);
       if (one.memory == nullptr) continue;
       Use& use = by_place

@@ -44,21 +44,26 @@ ThreadPlace* Probe(uintptr_t thread, Take&& take) {
   return nullptr;
 }
 
+// Once: CloseAllPlaces() must find every place that has an owner.
+void List(ThreadPlace* place) {
+  if (place->listed.exchange(true)) return;
+  place->next = g_first.load(std::memory_order_relaxed);
+  while (!g_first.compare_exchange_weak(place->next, place)) {
+  }
+}
+
 ThreadPlace* TakePlace() {
   const uintptr_t self = ThisThread();
   ThreadPlace* const place = Probe(self, [&](ThreadPlace* p) {
     uintptr_t nobody = 0;
+    if (p->owner.load(std::memory_order_relaxed) != 0) return false;
+    List(p);
     return p->owner.compare_exchange_strong(
         nobody, LightFenceIsFree() ? self : self + 1);
   });
   if (place == nullptr) return nullptr;
   pthread_setspecific(KeyOfPlaces(), place);
-  const bool is_listed = place->thread != 0;
   place->thread = static_cast<pid_t>(syscall(SYS_gettid));
-  if (is_listed) return place;
-  place->next = g_first.load(std::memory_order_relaxed);
-  while (!g_first.compare_exchange_weak(place->next, place)) {
-  }
   return place;
 }
 

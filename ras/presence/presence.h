@@ -82,7 +82,8 @@ struct alignas(64) ThreadPlace {
   std::atomic<uint32_t> nested = 0;
   std::atomic<const char*> nested_verb = nullptr;
   std::atomic<pid_t> thread = 0;  // of the owner
-  ThreadPlace* next = nullptr;    // in the list of those that were ever used
+  std::atomic<bool> listed = false;
+  ThreadPlace* next = nullptr;  // in the list of those that were ever used
 };
 
 // So many threads at once may use verbs; those of another are refused.

@@ -3,6 +3,7 @@ Neither the program nor the plugin has debug information."""
 
 import os
 import re
+import signal
 
 import bed
 import beds
@@ -65,6 +66,9 @@ def gdb_of_a_program_and_its_core(context):
         regions = test_show.shown(context, place, 1, "mr", "pid", pid)
         for region in regions:
             context.check(f"lkey {region['lkey']} " in live, (live, regions))
-        dead = told(context, place, [os.readlink(f"/proc/{pid}/exe"), core],
-                    "urnic objects", "urnic qp")
+        program = os.readlink(f"/proc/{pid}/exe")
+        client.signal(signal.SIGKILL)
+        client.wait(10)
+        dead = told(context, place, [program, core], "urnic objects",
+                    "urnic qp")
         check_objects(context, dead, qps)

@@ -94,12 +94,12 @@ void Device::NoteLateThread(pid_t thread, const char* verb) {
                        verb != nullptr ? verb : "a verb that posts or polls")});
 }
 
-void Device::FenceQp(uint32_t number) {
+void Device::FenceQp(uint32_t number, const void* user) {
   constexpr size_t kStep = 64;
   std::optional<uint64_t> serial = 0;
   while (serial) {
-    serial = qps_.Visit(*serial, kStep, [number](Qp& qp) {
-      if (qp.qpn() == number) qp.Fence();
+    serial = qps_.Visit(*serial, kStep, [=](Qp& qp) {
+      if (qp.qpn() == number) qp.Fence(user);
     });
   }
 }

@@ -80,9 +80,9 @@ class Device final : private OpenNic::Watcher {
   // A thread has been inside `verb` for long (null: one that posts or polls),
   // and another waits until it leaves.
   void NoteLateThread(pid_t thread, const char* verb);
-  // The queue pair `number` fails, and raises no event any more: the program
-  // has written over what it would use of it.
-  void FenceQp(uint32_t number);
+  // The queue pair `number` fails, and `user`, as given to Qp::Create() or
+  // Open(), hears no more of it: the program has written over it.
+  void FenceQp(uint32_t number, const void* user);
 
   // Until Unlisten() returns, `sink` is told of changes of the port.
   void Listen(EventSink* sink);

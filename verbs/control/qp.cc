@@ -216,12 +216,15 @@ bool Qp::IsDraining() const {
   return engine_qp_->is_roce_qp() && RoceQp::Of(*engine_qp_).sq_draining();
 }
 
-void Qp::Fence() {
+void Qp::Fence(const void* user) {
   Engine::ControlScope scope(device_.engine());
-  listeners_.clear();
+  std::erase_if(listeners_, [&](const Listener& l) { return l.user == user; });
   const QpState now = StateOf(*engine_qp_);
   if (now == QpState::kErr) return;
   MoveInEngine(now, QpState::kErr, /*resets=*/false, engine_qp_->config());
+  for (const Listener& listener : listeners_) {
+    listener.events->OnQpEvent(listener.user, QpEvent::kFatal);
+  }
 }
 
 QpState Qp::State() {

@@ -70,8 +70,8 @@ class Qp final : public Tracked<Qp>, private QpEvents {
   // Whether it is attached to any group.
   bool IsInGroup();
 
-  // It fails, and its listeners hear no more of it.
-  void Fence();
+  // It fails. The listener `user` hears no more of it, others hear that.
+  void Fence(const void* user);
 
   // The attributes as last set, with the current state. Of a queue pair of
   // iWARP that is or was connected, the depths of reads are the connection's.

@@ -243,6 +243,7 @@ void Recorder::Record() {
   }
   const int error = file_->Write(
       builder_.Finish(HeaderOfNow(file_->next(), Environment::Now() - begin)));
+  if (error != 0 && has_news) has_news_.store(true);
   if (error == 0 || std::exchange(complained_, true)) return;
   DebugLog(absl::StrCat(path_, ": ", std::strerror(error),
                         "; the last recording remains"));

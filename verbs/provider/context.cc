@@ -15,6 +15,7 @@
 #include "verbs/control/errors.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/ring_facts.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/fresh_copy.h"
 #include "verbs/provider/loaded_library.h"
 #include "verbs/provider/no_cancellation.h"
@@ -96,9 +97,9 @@ uint32_t Context::NumberOf(const void* object) {
   return found == qps_.end() ? 0 : found->second;
 }
 
-void Context::Fence(uint32_t number) {
+void Context::Fence(const void* object, uint32_t number) {
   has_fenced_ = true;
-  if (number != 0) device_->FenceQp(number);
+  if (number != 0) device_->FenceQp(number, object);
 }
 
 namespace {
@@ -114,24 +115,60 @@ void AwaitOutside(control::Device& device, Meant&& meant) {
 }  // namespace
 
 void Context::AwaitOthersOutside(const void* object) {
-  AwaitOutside(*device_, [=](const void* at) { return at == object; });
+  const void* const creators = CreatorSpotOf(ContextAt(object));
+  AwaitOutside(*device_,
+               [=](const void* at) { return at == object || at == creators; });
 }
 
-void Context::AwaitOthersOutside(const ibv_context* ibv) {
+template <typename T>
+void Context::EndAllOf(Set<T>& objects, ibv_context* ibv) {
+  std::vector<T*> damaged;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [object, number] : objects) {
+      if (HealthOf(object) == Health::kDamaged) {
+        damaged.push_back(object);
+      } else {
+        MarkedSlab<T>::End(object);
+      }
+    }
+  }
+  for (T* object : damaged)
+    RefuseSuspect(SuspectOf(object, ibv), "close_device");
+}
+
+void Context::EndAll(ibv_context* ibv) {
+  EndAllOf(qps_, ibv);
+  EndAllOf(srqs_, ibv);
+  EndAllOf(cqs_, ibv);
+  EndAllOf(xrc_domains_, ibv);
+  EndAllOf(addresses_, ibv);
+  EndAllOf(windows_, ibv);
+  EndAllOf(regions_, ibv);
+  EndAllOf(parent_domains_, ibv);
+  EndAllOf(domains_, ibv);
+  EndAllOf(thread_domains_, ibv);
   AwaitOutside(*device_, [=](const void* at) {
-    return at == SpotOf(ibv) || (!IsContext(at) && ContextAt(at) == ibv);
+    return IsContext(at) ? at == SpotOf(ibv) || at == CreatorSpotOf(ibv)
+                         : ContextAt(at) == ibv;
   });
 }
 
 template <typename T>
 void Context::DeleteAll(Set<T>& objects) {
-  for (const auto& [object, number] : objects) {
-    // Also one whose destruction was cancelled (pthread_cancel) while it waited
-    // for the program.
-    MarkedSlab<T>::End(object);
-    if (HealthOf(object) == Health::kEnded) MarkedSlab<T>::Of().Delete(object);
-  }
-  objects.clear();
+  // Not those that were written over.
+  std::erase_if(objects, [](const auto& entry) {
+    if (HealthOf(entry.first) != Health::kEnded) return false;
+    MarkedSlab<T>::Of().Delete(entry.first);
+    return true;
+  });
+}
+
+void Context::DestroyWhatMayBe() {
+  device_->Unlisten(this);
+  DeleteAll(qps_);
+  DeleteAll(windows_);
+  DeleteAll(regions_);
 }
 
 Context::~Context() {
@@ -150,7 +187,7 @@ Context::~Context() {
 
 void Context::OnCompletion(control::Cq& cq) {
   auto* handle = static_cast<CompletionQueueHandle*>(cq.user());
-  if (handle->channel_fd < 0) return;
+  if (HealthOf(handle) == Health::kFenced || handle->channel_fd < 0) return;
   const int result = Preload()->channel_push(
       handle->channel_fd, reinterpret_cast<uint64_t>(&handle->cq));
   if (result > 0) handle->comp_events.fetch_add(1);
@@ -162,6 +199,7 @@ void Context::OnCompletion(control::Cq& cq) {
 
 void Context::OnCqError(control::Cq& cq) {
   auto* handle = static_cast<CompletionQueueHandle*>(cq.user());
+  if (HealthOf(handle) == Health::kFenced) return;
   if (events_.Push(reinterpret_cast<uint64_t>(&handle->cq), IBV_EVENT_CQ_ERR)) {
     handle->async_events.fetch_add(1);
   }
@@ -176,6 +214,7 @@ void Context::OnQpEvent(void* user, QpEvent event) {
 
 void Context::OnSrqLimit(control::Srq& srq) {
   auto* handle = static_cast<SharedReceiveQueue*>(srq.user());
+  if (HealthOf(handle) == Health::kFenced) return;
   if (events_.Push(reinterpret_cast<uint64_t>(&handle->srq),
                    IBV_EVENT_SRQ_LIMIT_REACHED)) {
     handle->async_events.fetch_add(1);
@@ -184,6 +223,7 @@ void Context::OnSrqLimit(control::Srq& srq) {
 
 void Context::OnSrqError(control::Srq& srq) {
   auto* handle = static_cast<SharedReceiveQueue*>(srq.user());
+  if (HealthOf(handle) == Health::kFenced) return;
   if (events_.Push(reinterpret_cast<uint64_t>(&handle->srq),
                    IBV_EVENT_SRQ_ERR)) {
     handle->async_events.fetch_add(1);
@@ -342,11 +382,17 @@ void CloseContext(ibv_context* ibv) {
   const NoCancellation guard;
   // In a forked child the objects are the parent's.
   if (!control::InForkedChild()) {
+    const NamedPresence inside(SpotOf(ibv), "CloseDevice");
+    // In a signal handler inside a verb: the program is about to end.
+    if (!inside) return;
     Context* const context = Context::From(ibv);
-    context->AwaitOthersOutside(ibv);
+    context->EndAll(ibv);
     control::NoteUntold(context->device().open_nic());
-    // What was written over cannot be destroyed, so it keeps its device.
-    if (!context->has_fenced()) delete context;
+    if (context->MayDestroyAll()) {
+      delete context;
+    } else {
+      context->DestroyWhatMayBe();
+    }
   }
   DeleteVerbsContext(ibv);
 }

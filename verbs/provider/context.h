@@ -40,6 +40,7 @@ class Context final : public control::EventSink {
   void Add(T* object, uint32_t number = 0) {
     std::lock_guard lock(mutex_);
     SetOf(object).emplace(object, number);
+    MarkedSlab<T>::Begin(object);
   }
   // The two steps of an object's end. After End() no verb begins to use the
   // object, and no other thread is inside one that does. False: another thread
@@ -59,16 +60,34 @@ class Context final : public control::EventSink {
     }
     MarkedSlab<T>::Of().Delete(object);
   }
-  // Returns when no other thread is inside a verb of this context, `ibv`, or
-  // of its objects.
-  void AwaitOthersOutside(const ibv_context* ibv);
+  // For ibv_close_device(): nobody begins to use an object any more, and no
+  // other thread is inside a verb of this context, `ibv`, or of its objects.
+  void EndAll(ibv_context* ibv);
+  // Whether everything may be destroyed: nothing was written over, and no
+  // thread waits in a destroying verb.
+  bool MayDestroyAll() const { return !has_fenced_ && waits_ == 0; }
+  // Otherwise: destroys what nothing else uses, queue pairs and regions above
+  // all, so that peers find no memory any more. The rest stays.
+  void DestroyWhatMayBe();
+
+  // While it exists, this thread waits in a destroying verb until the program
+  // has acknowledged events.
+  class Wait {
+   public:
+    explicit Wait(Context& context) : context_(context) { ++context_.waits_; }
+    ~Wait() { --context_.waits_; }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+   private:
+    Context& context_;
+    const Absence outside_;
+  };
+
   // As given to Add(), of an object that need not be intact; 0: unknown.
   uint32_t NumberOf(const void* object);
-  // Whether an object was written over. It stays until the program ends, with
-  // all that it uses.
-  bool has_fenced() const { return has_fenced_; }
-  // Stops the queue pair `number` of a fenced object.
-  void Fence(uint32_t number);
+  // An object was written over; `number`: its queue pair, which stops, or 0.
+  void Fence(const void* object, uint32_t number);
 
   void OnCompletion(control::Cq& cq) override;
   void OnCqError(control::Cq& cq) override;
@@ -96,13 +115,16 @@ class Context final : public control::EventSink {
 
   std::shared_ptr<control::Device> device_;
   AsyncEvents events_;
-  // Returns when no other thread is inside a verb of `object`. Names those that
-  // are for long.
+  // Returns when no other thread is inside a verb of `object`, or makes an
+  // object in this context. Names those that are for long.
   void AwaitOthersOutside(const void* object);
+  template <typename T>
+  void EndAllOf(Set<T>& objects, ibv_context* ibv);
   template <typename T>
   void DeleteAll(Set<T>& objects);
 
   std::atomic<bool> has_fenced_ = false;
+  std::atomic<int> waits_ = 0;
   std::mutex mutex_;
   // In the order of creation; destroyed in reverse.
   Set<ThreadDomain> thread_domains_;

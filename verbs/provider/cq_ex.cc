@@ -20,16 +20,28 @@ bool Next(CompletionQueueHandle& handle) {
   return true;
 }
 
+void EndBatch(CompletionQueueHandle& handle) {
+  handle.poller.store(0, std::memory_order_relaxed);
+  if (handle.batch_lock != nullptr) handle.batch_lock->Unlock();
+}
+
+bool IsOwnBatch(const CompletionQueueHandle& handle) {
+  return handle.poller.load(std::memory_order_relaxed) == ThisThread();
+}
+
 int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   CompletionQueueHandle* const handle = CompletionQueueHandle::From(cq);
   const Presence inside(handle);
   if (!MayUse(inside, handle))
     return errno = WhyNot(inside, &handle->cq, "start_poll");
   if (attr != nullptr && attr->comp_mask != 0) return errno = EINVAL;
+  // In a signal handler, between the two calls of its thread.
+  if (IsOwnBatch(*handle)) return errno = EDEADLK;
   if (handle->batch_lock != nullptr) handle->batch_lock->Lock();
+  handle->poller.store(ThisThread(), std::memory_order_relaxed);
   if (Next(*handle)) return 0;
   // After ENOENT, the program does not call end_poll.
-  if (handle->batch_lock != nullptr) handle->batch_lock->Unlock();
+  EndBatch(*handle);
   return ENOENT;
 }
 
@@ -42,8 +54,8 @@ int NextPoll(ibv_cq_ex* cq) {
 }
 
 void EndPoll(ibv_cq_ex* cq) {
-  CompletionQueueHandle* handle = CompletionQueueHandle::From(cq);
-  if (handle->batch_lock != nullptr) handle->batch_lock->Unlock();
+  CompletionQueueHandle* const handle = CompletionQueueHandle::From(cq);
+  if (HasStartMark(handle) && IsOwnBatch(*handle)) EndBatch(*handle);
 }
 
 // Reads one field of the current completion.
@@ -115,6 +127,10 @@ absl::Status CheckFeatures(const ibv_cq_init_attr_ex& attr) {
 absl::StatusOr<ProtectionDomain*> DomainOf(ibv_context* ibv,
                                            const ibv_cq_init_attr_ex& attr) {
   if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) == 0) return nullptr;
+  if (InspectAll(ibv, "create_cq_ex", attr.parent_domain) != 0) {
+    return Refusal(ErrorCode::kObjectEnded,
+                   "create_cq_ex: parent_domain cannot be used");
+  }
   ProtectionDomain* domain = attr.parent_domain != nullptr
                                  ? ProtectionDomain::From(attr.parent_domain)
                                  : nullptr;
@@ -128,6 +144,10 @@ absl::StatusOr<ProtectionDomain*> DomainOf(ibv_context* ibv,
 }
 
 }  // namespace
+
+void EndOwnBatch(CompletionQueueHandle& handle) {
+  if (IsOwnBatch(handle)) EndBatch(handle);
+}
 
 ibv_cq_ex* CreateCqEx(ibv_context* ibv, ibv_cq_init_attr_ex* attr) {
   if (absl::Status s = CheckFeatures(*attr); !s.ok()) return FailNull(ibv, s);

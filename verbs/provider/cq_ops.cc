@@ -63,7 +63,7 @@ void WaitForAcknowledgements(CompletionQueueHandle& handle) {
   }
   uint32_t async = handle.async_events;
   if (async != 0) async -= handle.context->events().Drop(element);
-  const Absence outside;
+  const Context::Wait wait(*handle.context);
   pthread_mutex_lock(&handle.cq.mutex);
   while (handle.cq.comp_events_completed != comp ||
          handle.cq.async_events_completed != async) {
@@ -81,13 +81,19 @@ int DestroyCq(ibv_cq* cq) {
                 Refusal(ErrorCode::kInUse,
                         "destroy_cq: queue pairs still complete to it"));
   }
-  if (!handle->context->End(handle))
-    return EINVAL;  // another thread destroys it
+  EndOwnBatch(*handle);
+  if (!handle->context->End(handle)) return EINVAL;  // another thread does it
+  if (handle->control->in_use()) {
+    // A queue pair was made with it meanwhile.
+    MarkedSlab<CompletionQueueHandle>::Begin(handle);
+    return EBUSY;
+  }
   // Without queue pairs, only events that moderation has delayed can follow.
   handle->control->StopEvents();
   WaitForAcknowledgements(*handle);
-  if (handle->domain != nullptr) --handle->domain->users;
+  ProtectionDomain* const domain = handle->domain;
   handle->context->Delete(handle);
+  if (domain != nullptr) --domain->users;
   return 0;
 }
 

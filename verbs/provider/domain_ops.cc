@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -30,8 +31,12 @@ int DeallocPd(ibv_pd* pd) {
                         absl::StrCat("pd ", pd->handle, ": objects in it: ",
                                      domain->users.load())));
   }
-  if (!domain->context->End(domain))
-    return EINVAL;  // another thread destroys it
+  if (!domain->context->End(domain)) return EINVAL;  // another thread does it
+  if (domain->users != 0) {
+    // Something was made in it meanwhile.
+    MarkedSlab<ProtectionDomain>::Begin(domain);
+    return EBUSY;
+  }
   if (domain->parent != nullptr) --domain->parent->users;
   if (domain->thread_domain != nullptr) --domain->thread_domain->users;
   domain->context->Delete(domain);
@@ -59,8 +64,11 @@ int DeallocTd(ibv_td* td) {
                         absl::StrCat("thread domain: parent domains with it: ",
                                      domain->users.load())));
   }
-  if (!domain->context->End(domain))
-    return EINVAL;  // another thread destroys it
+  if (!domain->context->End(domain)) return EINVAL;  // another thread does it
+  if (domain->users != 0) {
+    MarkedSlab<ThreadDomain>::Begin(domain);
+    return EBUSY;
+  }
   domain->context->Delete(domain);
   return 0;
 }
@@ -68,6 +76,10 @@ int DeallocTd(ibv_td* td) {
 ibv_pd* AllocParentDomain(ibv_context* ibv, ibv_parent_domain_init_attr* attr) {
   constexpr uint32_t kAllocators = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
                                    IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  if (const int error =
+          InspectAll(ibv, "alloc_parent_domain", attr->pd, attr->td)) {
+    return FailNull(error);
+  }
   if (attr->pd == nullptr || (attr->comp_mask & ~kAllocators) != 0) {
     return FailNull(
         ibv, Refusal(ErrorCode::kBadAttribute,
@@ -134,8 +146,7 @@ ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
 int DestroyAh(ibv_ah* ah) {
   AddressHandle* handle = AddressHandle::From(ah);
   ProtectionDomain* domain = handle->domain;
-  if (!handle->context->End(handle))
-    return EINVAL;  // another thread destroys it
+  if (!handle->context->End(handle)) return EINVAL;  // another thread does it
   handle->context->Delete(handle);
   --domain->users;
   return 0;

@@ -77,7 +77,7 @@ int RefuseSuspect(const Suspect& suspect, const char* verb) {
                                        static_cast<ptrdiff_t>(suspect.bytes))),
                        "' instead of '", MarkText(suspect.marks.end), "'");
       failure.state = DumpOf(suspect);
-      context.Fence(failure.qpn);
+      context.Fence(suspect.object, failure.qpn);
       break;
   }
   context.device().NotePostRefusal(std::move(failure));

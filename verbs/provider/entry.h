@@ -27,6 +27,11 @@ inline const void* SpotOf(const ibv_context* context) {
   return reinterpret_cast<const char*>(context) + 1;
 }
 inline const void* SpotOf(const void* object) { return object; }
+// Verbs that make an object use several; they are in a spot of their context
+// for which whoever ends an object waits as well.
+inline const void* CreatorSpotOf(const ibv_context* context) {
+  return reinterpret_cast<const char*>(context) + 3;
+}
 inline bool IsContext(const void* where) {
   return (reinterpret_cast<uintptr_t>(where) & 1) != 0;
 }
@@ -77,28 +82,20 @@ template <IbvObject Ibv>
   return RefuseSuspect(SuspectOf(Ours(object), object->context), verb);
 }
 
-// For all other verbs: 0 for what has no marks, for no object and for an intact
-// one; otherwise the errno.
-template <typename T>
-int Inspect(T, const char*) {
-  return 0;
-}
+// For all other verbs: 0 for no object, for an intact one, and for a context,
+// which has no marks; otherwise the errno. `context`: of the verb, since that
+// of the object may be gone.
+inline int Inspect(ibv_context*, const char*, ibv_context*) { return 0; }
 template <IbvObject Ibv>
-int Inspect(Ibv* object, const char* verb) {
+int Inspect(ibv_context* context, const char* verb, Ibv* object) {
   if (object == nullptr || HealthOf(Ours(object)) == Health::kIntact) return 0;
-  if constexpr (requires { object->context; }) {
-    return RefuseSuspect(SuspectOf(Ours(object), object->context), verb);
-  } else {
-    return RefuseSuspect(SuspectOf(Ours(object), object->mr.context), verb);
-  }
+  return RefuseSuspect(SuspectOf(Ours(object), context), verb);
 }
-
-// The first errno among them. By value: an enum that a program has set may be
-// out of its range, and a sanitizer objects when that is read from memory.
-template <typename... Args>
-int InspectAll(const char* verb, Args... args) {
+// The first errno among them.
+template <typename... Objects>
+int InspectAll(ibv_context* context, const char* verb, Objects*... objects) {
   int error = 0;
-  static_cast<void>((((error = Inspect(args, verb)) != 0) || ...));
+  static_cast<void>((((error = Inspect(context, verb, objects)) != 0) || ...));
   return error;
 }
 

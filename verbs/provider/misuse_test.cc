@@ -2,6 +2,7 @@
 // in signal handlers inside verbs, by threads that are late. The program goes
 // on. Runs under ThreadSanitizer.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -138,6 +139,66 @@ TEST(DestroyedTest, AllOtherObjectsAreRefused) {
   ExpectTransfers(device);
 }
 
+TEST(DestroyedTest, WhatIsInAStructIsLookedAtToo) {
+  OpenDevice device;
+  ibv_pd* const gone = ibv_alloc_pd(device);
+  ASSERT_EQ(ibv_dealloc_pd(gone), 0);
+  ibv_parent_domain_init_attr parent = {};
+  parent.pd = gone;
+  errno = 0;
+  EXPECT_EQ(ibv_alloc_parent_domain(device, &parent), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  ibv_cq_init_attr_ex cq_init = {};
+  cq_init.cqe = 8;
+  cq_init.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+  cq_init.parent_domain = gone;
+  EXPECT_EQ(ibv_create_cq_ex(device, &cq_init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  ibv_xrcd_init_attr xrcd_init = {};
+  xrcd_init.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  xrcd_init.fd = -1;
+  xrcd_init.oflags = O_CREAT;
+  ibv_xrcd* const xrcd = ibv_open_xrcd(device, &xrcd_init);
+  ASSERT_NE(xrcd, nullptr);
+  ASSERT_EQ(ibv_close_xrcd(xrcd), 0);
+  ibv_qp_open_attr open = {};
+  open.comp_mask =
+      IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  open.xrcd = xrcd;
+  open.qp_type = IBV_QPT_XRC_RECV;
+  EXPECT_EQ(ibv_open_qp(device, &open), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(DestroyedTest, ADomainWithAnObjectThatIsJustMadeStays) {
+  OpenDevice device;
+  uint8_t memory[64] = {};
+  for (int i = 0; i < 300; ++i) {
+    ibv_pd* const pd = ibv_alloc_pd(device);
+    std::atomic<int> ready = 0;
+    ibv_mr* mr = nullptr;
+    int made = 0;
+    std::thread maker([&] {
+      ++ready;
+      while (ready != 2) std::this_thread::yield();
+      mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+      made = mr != nullptr ? 0 : errno;
+    });
+    ++ready;
+    while (ready != 2) std::this_thread::yield();
+    const int gone = ibv_dealloc_pd(pd);
+    maker.join();
+    if (mr == nullptr) {
+      EXPECT_EQ(made, EINVAL);
+      EXPECT_EQ(gone, 0);
+    } else {
+      EXPECT_EQ(gone, EBUSY);
+      EXPECT_EQ(ibv_dereg_mr(mr), 0);
+      EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+    }
+  }
+}
+
 TEST(DestroyedTest, APollerSurvivesTheEndOfItsQueue) {
   OpenDevice device;
   for (int i = 0; i < 100; ++i) {
@@ -268,6 +329,76 @@ TEST(HandlerTest, AListInsideAListIsRefused) {
   EXPECT_EQ(pair.a.Poll().wr_id, 5u);
   EXPECT_EQ(pair.b.Poll().byte_len, 8u);
   EXPECT_TRUE(pair.a.Quiet()) << "nothing else was posted";
+}
+
+// As by a handler inside a verb, whose wr_start had no effect.
+TEST(HandlerTest, AListThatWasNotStartedIsRefused) {
+  OpenDevice device;
+  PairOptions options;
+  options.send_ops = IBV_QP_EX_WITH_SEND;
+  Pair pair(device, options);
+  ibv_qp_ex* const ex = ibv_qp_to_qp_ex(pair.a.qp());
+  for (int i = 0; i < 3; ++i) {
+    ibv_wr_send(ex);
+    ibv_wr_set_sge(ex, pair.a.mr()->lkey, pair.a.address(), 8);
+    EXPECT_EQ(ibv_wr_complete(ex), EINVAL);
+    ibv_wr_abort(ex);
+  }
+  EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 16)}), 0);
+  EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 16)}), 0);
+  EXPECT_EQ(pair.b.Poll().byte_len, 16u) << "nothing came before it";
+}
+
+TEST(HandlerTest, WithAThreadDomainAListInsideAListIsRefusedToo) {
+  OpenDevice device;
+  ibv_pd* const pd = ibv_alloc_pd(device);
+  ibv_td_init_attr td_init = {};
+  ibv_td* const td = ibv_alloc_td(device, &td_init);
+  ibv_parent_domain_init_attr parent_init = {};
+  parent_init.pd = pd;
+  parent_init.td = td;
+  ibv_pd* const parent = ibv_alloc_parent_domain(device, &parent_init);
+  {
+    PairOptions options;
+    options.pd = parent;
+    options.send_ops = IBV_QP_EX_WITH_SEND;
+    Pair pair(device, options);
+    ibv_qp_ex* const ex = ibv_qp_to_qp_ex(pair.a.qp());
+    ibv_wr_start(ex);
+    ibv_wr_start(ex);
+    ibv_wr_send(ex);
+    EXPECT_EQ(ibv_wr_complete(ex), EDEADLK);
+    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), EDEADLK);
+    ibv_wr_abort(ex);
+    EXPECT_TRUE(pair.a.Quiet());
+  }
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(ibv_dealloc_td(td), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+TEST(HandlerTest, ABatchInsideABatchIsRefused) {
+  OpenDevice device;
+  ibv_cq_init_attr_ex init = {};
+  init.cqe = 64;
+  ibv_cq_ex* const cq = ibv_create_cq_ex(device, &init);
+  {
+    PairOptions options;
+    options.cq = ibv_cq_ex_to_cq(cq);
+    Pair pair(device, options);
+    EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 8)}), 0);
+    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+    ibv_poll_cq_attr attr = {};
+    while (ibv_start_poll(cq, &attr) == ENOENT) {
+    }
+    EXPECT_EQ(ibv_start_poll(cq, &attr), EDEADLK);
+    ibv_end_poll(cq);
+    ibv_end_poll(cq);  // once too often
+    while (ibv_start_poll(cq, &attr) == ENOENT) {
+    }
+    ibv_end_poll(cq);
+  }
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
 // --- Allocators of the program -----------------------------------------------

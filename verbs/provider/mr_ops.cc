@@ -10,6 +10,7 @@
 #include "ras/errors/refusal.h"
 #include "verbs/control/mapped_range.h"
 #include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
 
 namespace urnic::provider {
@@ -66,11 +67,12 @@ ibv_mr* RegMr(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
 
 int DeregMr(verbs_mr* mr) {
   MemoryRegion* region = MemoryRegion::From(mr);
-  if (absl::Status s = region->control->Deregister(); !s.ok())
-    return Fail(mr->mr.context, s);
+  if (absl::Status s = region->control->Deregister(); !s.ok()) {
+    // Or another thread has done it.
+    return HasStartMark(region) ? Fail(mr->mr.context, s) : EINVAL;
+  }
   ProtectionDomain* domain = region->domain;
-  if (!domain->context->End(region))
-    return EINVAL;  // another thread destroys it
+  if (!domain->context->End(region)) return EINVAL;  // another thread does it
   domain->context->Delete(region);
   --domain->users;
   return 0;
@@ -88,6 +90,10 @@ int ReregMr(verbs_mr* mr, int flags, ibv_pd* pd, void* address, size_t bytes,
     return Fail(mr->mr.context,
                 Refusal(ErrorCode::kForeignObject,
                         "rereg_mr: pd is not a domain of this context"));
+  }
+  if (const int error =
+          InspectAll(mr->mr.context, "rereg_mr", moves ? pd : nullptr)) {
+    return error;
   }
   ProtectionDomain* domain =
       moves ? ProtectionDomain::From(pd) : region->domain;
@@ -212,8 +218,7 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
 int DeallocMw(ibv_mw* mw) {
   MemoryWindow* window = MemoryWindow::From(mw);
   ProtectionDomain* domain = window->domain;
-  if (!window->context->End(window))
-    return EINVAL;  // another thread destroys it
+  if (!window->context->End(window)) return EINVAL;  // another thread does it
   window->context->Delete(window);
   --domain->users;
   return 0;

@@ -176,6 +176,8 @@ struct CompletionQueueHandle {
   ProtectionDomain* domain = nullptr;  // the parent domain it was created in
   control::SpinLock batch_lock_storage;
   control::SpinLock* batch_lock = nullptr;  // null: single-threaded
+  // The thread between start_poll and end_poll; 0: there is none.
+  std::atomic<uintptr_t> poller = 0;
   ibv_wc current = {};
   uint64_t current_time_ns = 0;
 
@@ -254,9 +256,9 @@ static_assert(offsetof(QueuePair, posting) == kQpExBytesMax);
 class SendLock {
  public:
   explicit SendLock(QueuePair& qp) : lock_(qp.posting->sq_lock) {
-    if (lock_ == nullptr || lock_->TryLock()) return;
+    if (lock_ != nullptr && lock_->TryLock()) return;
     holds_ = qp.builder.load(std::memory_order_relaxed) != ThisThread();
-    if (holds_) lock_->Lock();
+    if (holds_ && lock_ != nullptr) lock_->Lock();
   }
   ~SendLock() {
     if (lock_ != nullptr && holds_) lock_->Unlock();

@@ -2,8 +2,8 @@
 
 // The provider's operations, by file. Any thread. They return what libibverbs
 // expects: 0 or an errno, or a pointer (nullptr with errno). Programs call them
-// through verb.h, which makes them fail with EIO in a forked child and sets
-// errno whenever one fails.
+// through verb.h, which refuses what entry.h says, and sets errno whenever one
+// fails.
 
 #include <cerrno>
 #include <string>
@@ -90,6 +90,9 @@ int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 // that one thread uses the queue, by the flag or by a parent domain with a
 // thread domain.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
+// Before a queue is destroyed: ends the batch that this thread polls from it,
+// if it does, so that no other waits for its lock.
+void EndOwnBatch(CompletionQueueHandle& handle);
 
 // poll.cc
 int PollCq(ibv_cq* cq, int entries, ibv_wc* wc);
@@ -123,6 +126,9 @@ control::AddressVector VectorOf(const ibv_ah_attr& attr);
 // With comp_mask PD, SEND_OPS_FLAGS and CREATE_FLAGS (of which there are none).
 // EOPNOTSUPP: other masks, operations that the service does not have.
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
+// Before a queue pair is destroyed: takes back the list that this thread builds
+// on it, if it does, so that no other waits for its lock.
+void EndOwnList(QueuePair& qp);
 
 // post.cc
 //

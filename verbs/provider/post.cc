@@ -37,6 +37,8 @@ static_assert(sizeof(ibv_sge) == sizeof(urnic_sge) &&
 
 constexpr uint32_t kSendFlags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+// A request names an address handle that cannot be used; see SuspectAddress().
+constexpr int kSuspectAddress = -1;
 constexpr uint32_t Bit(uint32_t opcode) { return 1u << opcode; }
 constexpr RequestSet kAtomics = RequestsOf(RequestFamily::kAtomic);
 // struct ibv_send_wr cannot express these; only ibv_wr_flush can.
@@ -112,7 +114,8 @@ inline int WriteSend(const Posting& posting, const ibv_send_wr& wr,
     wqe->swap = wr.wr.atomic.swap;
   } else if (posting.datagrams) {
     AddressHandle* const ah = AddressHandle::From(wr.wr.ud.ah);
-    if (ah == nullptr || !HasStartMark(ah)) return EINVAL;
+    if (ah == nullptr) return EINVAL;
+    if (__builtin_expect(!HasStartMark(ah), 0)) return kSuspectAddress;
     wqe->to.address_handle = ah->number;
     wqe->to.qpn = wr.wr.ud.remote_qpn;
     wqe->remote_qkey = wr.wr.ud.remote_qkey;
@@ -275,6 +278,11 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
     posting.engine->Doorbell(*posting.engine_qp);
   }
   if (__builtin_expect(error == 0, 1)) return 0;
+  if (error == kSuspectAddress) {
+    AddressHandle* const ah = AddressHandle::From(wr->wr.ud.ah);
+    return RefuseAll(RefuseSuspect(SuspectOf(ah, qp->context), "post_send"), wr,
+                     bad);
+  }
   return Refuse(error, qp->context, {.qpn = qp->qp_num}, wr, bad,
                 [&] { return "post_send: " + WhyRefused(posting, *wr); });
 }

@@ -30,9 +30,14 @@ void Refuse(WorkList& list, int error, const char* why) {
   list.last = nullptr;
 }
 
+// Whether this thread builds a list on the queue pair.
+bool IsOwnList(const QueuePair& qp) {
+  return qp.builder.load(std::memory_order_relaxed) == ThisThread();
+}
+
 // Whether the calls of a list have an effect.
 bool Builds(const QueuePair& qp) {
-  return HasStartMark(&qp) && qp.list.nested == 0;
+  return HasStartMark(&qp) && IsOwnList(qp) && qp.list.nested == 0;
 }
 
 // The request that setters apply to; nullptr: none.
@@ -171,8 +176,9 @@ void WrBindMw(ibv_qp_ex* ex, ibv_mw* mw, uint32_t key,
   urnic_sq_wqe* wqe = Begin(ex, URNIC_WR_BIND_MW);
   if (wqe == nullptr) return;
   WorkList& list = QueuePair::From(ex)->list;
-  const int error =
-      mw->type != IBV_MW_TYPE_2 ? EINVAL : WriteBind(mw, key, *info, wqe);
+  const int error = mw == nullptr || mw->type != IBV_MW_TYPE_2
+                        ? EINVAL
+                        : WriteBind(mw, key, *info, wqe);
   if (error != 0) Refuse(list, error, WhyNoBind(error));
   list.last = nullptr;
 }
@@ -246,15 +252,16 @@ void SetXrcSrqn(ibv_qp_ex* ex, uint32_t srqn) {
 // WrComplete() says what is wrong with a queue pair that cannot be used.
 void WrStart(ibv_qp_ex* ex) {
   QueuePair& qp = *QueuePair::From(ex);
+  // In a signal handler, in the middle of a list of its thread.
+  if (HasStartMark(&qp) && IsOwnList(qp)) {
+    ++qp.list.nested;
+    return;
+  }
   const Presence inside(&qp);
   if (!MayUse(inside, &qp)) return;
   Posting& posting = *qp.posting;
   const int error = MayPost(posting.may_send, posting) ? 0 : EINVAL;
   SendLock lock(qp);
-  if (!lock) {
-    ++qp.list.nested;
-    return;
-  }
   lock.Keep();
   qp.builder.store(ThisThread(), std::memory_order_relaxed);
   qp.list = {.begin = posting.sq.producer(),
@@ -263,19 +270,40 @@ void WrStart(ibv_qp_ex* ex) {
 }
 
 void Unlock(QueuePair& qp) {
+  // First: afterwards the list may be another thread's.
   qp.builder.store(0, std::memory_order_relaxed);
   if (qp.posting->sq_lock != nullptr) qp.posting->sq_lock->Unlock();
 }
 
+// The end of a list that a handler began in the middle of another.
+bool EndNested(QueuePair& qp) {
+  if (!HasStartMark(&qp) || !IsOwnList(qp) || qp.list.nested == 0) return false;
+  --qp.list.nested;
+  return true;
+}
+
+// The queue pair has ended meanwhile: whoever destroys it waits for this.
+void LeaveEnded(QueuePair& qp) {
+  if (IsOwnList(qp)) qp.builder.store(0, std::memory_order_release);
+}
+
+void DropList(QueuePair& qp) {
+  qp.posting->sq.Rewind(qp.list.begin);
+  Unlock(qp);
+}
+
 int WrComplete(ibv_qp_ex* ex) {
   QueuePair& qp = *QueuePair::From(ex);
+  if (EndNested(qp)) return errno = EDEADLK;
   const Presence inside(&qp);
-  if (!MayUse(inside, &qp))
+  if (!MayUse(inside, &qp)) {
+    if (inside) LeaveEnded(qp);
     return errno = WhyNot(inside, &qp.qp, "wr_complete");
-  // Between the other two calls of this thread, in a signal handler.
-  if (qp.list.nested != 0) {
-    --qp.list.nested;
-    return errno = EDEADLK;
+  }
+  if (!IsOwnList(qp)) {
+    NoteRefusedPost(EINVAL, qp.qp.context, {.qpn = qp.qp.qp_num},
+                    "wr_complete: no list was started");
+    return errno = EINVAL;
   }
   Posting& posting = *qp.posting;
   const int error = qp.list.error;
@@ -295,14 +323,10 @@ int WrComplete(ibv_qp_ex* ex) {
 
 void WrAbort(ibv_qp_ex* ex) {
   QueuePair& qp = *QueuePair::From(ex);
+  if (EndNested(qp)) return;
   const Presence inside(&qp);
-  if (!MayUse(inside, &qp)) return;
-  if (qp.list.nested != 0) {
-    --qp.list.nested;
-    return;
-  }
-  qp.posting->sq.Rewind(qp.list.begin);
-  Unlock(qp);
+  if (inside && !HasStartMark(&qp)) LeaveEnded(qp);
+  if (MayUse(inside, &qp) && IsOwnList(qp)) DropList(qp);
 }
 
 // --- Creation ----------------------------------------------------------------
@@ -397,6 +421,10 @@ absl::Status CheckAttributes(const ibv_qp_init_attr_ex& attr) {
 }
 
 }  // namespace
+
+void EndOwnList(QueuePair& qp) {
+  if (IsOwnList(qp)) DropList(qp);
+}
 
 size_t QpExBytes() {
   static const size_t bytes = [] {

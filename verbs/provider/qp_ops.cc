@@ -1,6 +1,7 @@
 // Queue pairs: creation, attributes, destruction. Posting is in post.cc.
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -229,7 +230,7 @@ ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
   const absl::StatusOr<QpService> service =
       ServiceOf(*attr, context->device().kind());
   if (!service.ok()) return FailNull(ibv, service.status());
-  if (const int error = InspectAll("create_qp", pd, xrcd, attr->send_cq,
+  if (const int error = InspectAll(ibv, "create_qp", pd, xrcd, attr->send_cq,
                                    attr->recv_cq, attr->srq)) {
     return FailNull(error);
   }
@@ -280,6 +281,8 @@ ibv_qp* OpenQp(ibv_context* ibv, ibv_qp_open_attr* attr) {
                                  "and its domain, opened in "
                                  "this context"));
   }
+  if (const int error = InspectAll(ibv, "open_qp", attr->xrcd))
+    return FailNull(error);
   auto handle = MakeHandle<QueuePair>();
   handle->xrc_domain = XrcDomain::From(attr->xrcd);
   handle->control =
@@ -352,6 +355,18 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
   return 0;
 }
 
+namespace {
+
+// After End(): waits until the thread that builds a list has noticed. One that
+// never completes its list is not waited for.
+void AwaitBuilder(const QueuePair& handle) {
+  constexpr int kPatienceMs = 1000;
+  for (int ms = 0; handle.builder.load() != 0 && ms < kPatienceMs; ++ms)
+    usleep(1000);
+}
+
+}  // namespace
+
 int DestroyQp(ibv_qp* qp) {
   QueuePair* handle = QueuePair::From(qp);
   // ibv_create_qp(3): detach it first. Closing the device leaves groups itself.
@@ -361,9 +376,9 @@ int DestroyQp(ibv_qp* qp) {
                         absl::StrCat("destroy_qp: qp ", qp->qp_num,
                                      " is attached to a multicast group")));
   }
-  if (!handle->context->End(handle))
-    return EINVAL;              // another thread destroys it
-  handle->list.error = EINVAL;  // calls that build a list do nothing more
+  EndOwnList(*handle);
+  if (!handle->context->End(handle)) return EINVAL;  // another thread does it
+  AwaitBuilder(*handle);
   handle->LetGo();
   // No more events follow. Unread ones are withdrawn, and the others must have
   // been acknowledged.
@@ -371,12 +386,14 @@ int DestroyQp(ibv_qp* qp) {
   if (events != 0) {
     events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(qp));
   }
-  const Absence outside;
-  pthread_mutex_lock(&qp->mutex);
-  while (qp->events_completed != events) {
-    pthread_cond_wait(&qp->cond, &qp->mutex);
+  {
+    const Context::Wait wait(*handle->context);
+    pthread_mutex_lock(&qp->mutex);
+    while (qp->events_completed != events) {
+      pthread_cond_wait(&qp->cond, &qp->mutex);
+    }
+    pthread_mutex_unlock(&qp->mutex);
   }
-  pthread_mutex_unlock(&qp->mutex);
   pthread_cond_destroy(&qp->cond);
   pthread_mutex_destroy(&qp->mutex);
   ProtectionDomain* domain = handle->domain;

@@ -20,7 +20,7 @@ namespace {
 // `xrcd` and `cq`: of an XRC queue, else null.
 ibv_srq* MakeSrq(ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq, void* srq_context,
                  ibv_srq_attr& attr) {
-  if (const int error = InspectAll("create_srq", pd, xrcd, cq))
+  if (const int error = InspectAll(pd->context, "create_srq", pd, xrcd, cq))
     return FailNull(error);
   ProtectionDomain* domain = ProtectionDomain::From(pd);
   auto handle = MakeHandle<SharedReceiveQueue>();
@@ -154,8 +154,11 @@ int CloseXrcd(ibv_xrcd* xrcd) {
                         absl::StrCat("close_xrcd: it still has objects: ",
                                      domain->users.load())));
   }
-  if (!domain->context->End(domain))
-    return EINVAL;  // another thread destroys it
+  if (!domain->context->End(domain)) return EINVAL;  // another thread does it
+  if (domain->users != 0) {
+    MarkedSlab<XrcDomain>::Begin(domain);
+    return EBUSY;
+  }
   domain->context->Delete(domain);
   return 0;
 }
@@ -193,20 +196,26 @@ int DestroySrq(ibv_srq* srq) {
     return Fail(srq->context, Refusal(ErrorCode::kInUse,
                                       "destroy_srq: queue pairs still use it"));
   }
-  if (!handle->context->End(handle))
-    return EINVAL;  // another thread destroys it
+  if (!handle->context->End(handle)) return EINVAL;  // another thread does it
+  if (handle->control->in_use()) {
+    // A queue pair was made with it meanwhile.
+    MarkedSlab<SharedReceiveQueue>::Begin(handle);
+    return EBUSY;
+  }
   handle->control.reset();
   // As for queue pairs (qp_ops.cc).
   uint32_t events = handle->async_events;
   if (events != 0) {
     events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(srq));
   }
-  const Absence outside;
-  pthread_mutex_lock(&srq->mutex);
-  while (srq->events_completed != events) {
-    pthread_cond_wait(&srq->cond, &srq->mutex);
+  {
+    const Context::Wait wait(*handle->context);
+    pthread_mutex_lock(&srq->mutex);
+    while (srq->events_completed != events) {
+      pthread_cond_wait(&srq->cond, &srq->mutex);
+    }
+    pthread_mutex_unlock(&srq->mutex);
   }
-  pthread_mutex_unlock(&srq->mutex);
   pthread_cond_destroy(&srq->cond);
   pthread_mutex_destroy(&srq->mutex);
   ProtectionDomain* domain = handle->domain;

@@ -29,12 +29,12 @@ constexpr auto NameOf() {
 template <auto kOperation>
 inline constexpr auto kNameOf = NameOf<kOperation>();
 
-// Whether a verb with these arguments may run; otherwise an errno.
-template <typename... Args>
-int Refused(bool inside, const char* verb, Args... args) {
+// Whether a verb of this object, or context, may run; otherwise an errno.
+template <typename Object>
+int Refused(bool inside, const char* verb, Object* object) {
   if (control::InForkedChild()) return EIO;
   if (!inside) return EDEADLK;
-  return InspectAll(verb, args...);
+  return Inspect(ContextOf(object), verb, object);
 }
 
 template <auto kOperation>
@@ -47,7 +47,7 @@ struct VerbOf<kOperation> {
   static int Call(First first, Args... args) {
     constexpr const char* kName = kNameOf<kOperation>.data();
     const NamedPresence inside(SpotOf(first), kName);
-    if (const int error = Refused(bool{inside}, kName, first, args...))
+    if (const int error = Refused(bool{inside}, kName, first))
       return errno = error;
     const TracedVerb traced(ContextOf(first), kName);
     const int error = kOperation(first, args...);
@@ -63,8 +63,8 @@ template <typename Object, typename First, typename... Args,
 struct VerbOf<kOperation> {
   static Object* Call(First first, Args... args) {
     constexpr const char* kName = kNameOf<kOperation>.data();
-    const NamedPresence inside(SpotOf(first), kName);
-    if (const int error = Refused(bool{inside}, kName, first, args...)) {
+    const NamedPresence inside(CreatorSpotOf(ContextOf(first)), kName);
+    if (const int error = Refused(bool{inside}, kName, first)) {
       errno = error;
       return nullptr;
     }

@@ -70,6 +70,62 @@ TEST(WrittenOverTest, OneObjectFailsAndTheRestRunsOn) {
   EXPECT_THAT(lines, Contains(HasSubstr("URN2018")));
 }
 
+// A program that never uses them again, and lets ibv_close_device() clean up.
+TEST(WrittenOverTest, ClosingTheDeviceFindsWhatNobodyHasNoticed) {
+  OpenDevice device;
+  for (const bool behind : {false, true}) {
+    ibv_pd* const pd = ibv_alloc_pd(device);
+    ibv_cq* const cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+    EXPECT_NE(cq, nullptr);
+    static uint8_t memory[64];
+    ibv_mr* const mr = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+    auto* at = Before(mr);
+    if (behind) {
+      while (std::memcmp(at, "MR-uRNIC", 8) != 0) at += 8;
+    }
+    std::memset(at, 'A', 8);
+  }
+}
+
+TEST(WrittenOverTest, AnAddressHandleIsFoundByAPost) {
+  OpenDevice device;
+  End end(device, {});
+  ibv_ah_attr attr = {};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.sgid_index = kGidIndexIpv4;
+  ibv_query_gid(device, 1, kGidIndexIpv4, &attr.grh.dgid);
+  ibv_pd* const pd = ibv_alloc_pd(device);
+  ibv_ah* const ah = ibv_create_ah(pd, &attr);
+  ASSERT_NE(ah, nullptr);
+  ibv_cq* const cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+  ibv_qp_init_attr init = {};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_UD;
+  init.cap.max_send_wr = init.cap.max_send_sge = 1;
+  ibv_qp* const qp = ibv_create_qp(pd, &init);
+  ASSERT_NE(qp, nullptr);
+  ibv_qp_attr state = {};
+  state.qp_state = IBV_QPS_INIT;
+  state.port_num = 1;
+  ASSERT_EQ(ibv_modify_qp(
+                qp, &state,
+                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+            0);
+  state.qp_state = IBV_QPS_RTR;
+  ASSERT_EQ(ibv_modify_qp(qp, &state, IBV_QP_STATE), 0);
+  state.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(ibv_modify_qp(qp, &state, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  ibv_send_wr wr = {};
+  wr.opcode = IBV_WR_SEND;
+  wr.wr.ud.ah = ah;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  Before(ah)[0] ^= 1;
+  EXPECT_EQ(ibv_post_send(qp, &wr, &bad), EIO);
+  EXPECT_EQ(bad, &wr);
+}
+
 TEST(WrittenOverTest, EveryFlippedBitBeforeAnObjectIsFound) {
   OpenDevice device;
   for (int bit = 0; bit < 64; ++bit) {
