@@ -34,13 +34,16 @@ def _text(address):
         address, 64).tobytes().split(b"\0")[0].decode(errors="replace")
 
 
-def _device(context):
-    """The name of the device that an object's first word leads to."""
+def _device(address):
+    """The name of the device that an object's first word leads to. None: these
+    bytes are the text of marks, which the plugin has as well."""
     try:
+        (context,) = _words(address, "<Q")
         (device,) = _words(context, "<Q")
-        return _text(device + 24)
+        name = _text(device + 24)
     except gdb.MemoryError:
-        return "?"
+        return None
+    return name if re.fullmatch(r"[a-z]*urnic\d+", name) else None
 
 
 def _waiting(posting, ring):
@@ -140,8 +143,9 @@ def _is_core():
 class _Object:
     """An object at an address, between its marks or what is left of them."""
 
-    def __init__(self, letters, address, is_fenced, end):
+    def __init__(self, letters, address, device, is_fenced, end):
         self.letters = letters
+        self.device = device
         self.address = address
         # The program has noticed that it wrote over the object.
         self.is_fenced = is_fenced
@@ -186,8 +190,9 @@ def _object(at, memory, mark):
                   _NEXT.finditer(memory, begin, begin + _LONGEST)
                   if (at + other.start()) % 64 == 0), begin + _LONGEST)
     end = memory.find(behind, begin, limit)
-    if end != begin:  # else it is the text of the marks themselves
-        yield _Object(letters.decode(), at + begin,
+    device = _device(at + begin)
+    if device is not None:
+        yield _Object(letters.decode(), at + begin, device,
                       mark.group(0).startswith(b"BAD"),
                       end if end >= 0 else None)
 
@@ -241,8 +246,7 @@ The state is the one that the program set last. Usage: urnic {} [NUMBER]"""
             if one.letters != letters:
                 continue
             try:
-                (context,) = _words(one.address, "<Q")
-                facts = {"dev": _device(context), **read(one.address)}
+                facts = {"dev": one.device, **read(one.address)}
             except gdb.MemoryError:
                 facts = {"unreadable": "yes"}
             if wanted and wanted not in map(str, facts.values()):
