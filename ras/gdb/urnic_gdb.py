@@ -160,6 +160,8 @@ _MARK = re.compile(rb"uRNIC-([A-Z]{2})|uRNIC([A-Z]{3})|"
 _NEXT = re.compile(rb"uRNIC-[A-Z]{2}|uRNIC[A-Z]{3}|ended--?-?[A-Z]{2,3}|"
                    rb"BAD---?[A-Z]{2,3}")
 _CHUNK = 1 << 22
+# No heap, but a sanitizer's shadow of the address space.
+_HUGE = 1 << 36
 _LONGEST = 4096
 
 
@@ -167,6 +169,8 @@ def _objects():
     """All objects in the memory of the program, in one pass."""
     inferior = gdb.selected_inferior()
     for low, high in _writable_ranges():
+        if high - low > _HUGE:
+            continue
         for at in range(low, high, _CHUNK):
             end = min(at + _CHUNK, high)
             try:
