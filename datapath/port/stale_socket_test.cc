@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -34,7 +35,7 @@ class StaleSocketTest : public testing::TestWithParam<int> {
  protected:
   StaleSocketTest() {
     // Not TempDir(): an address holds 107 characters.
-    directory_ = std::string("/tmp") + "/stale-socket-XXXXXX";
+    directory_ = std::filesystem::temp_directory_path() / "urnic_XXXXXX";
     EXPECT_NE(mkdtemp(directory_.data()), nullptr);
     path_ = directory_ + "/socket";
   }

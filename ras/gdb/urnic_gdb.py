@@ -147,8 +147,7 @@ class _Object:
         self.letters = letters
         self.device = device
         self.address = address
-        # The program has noticed that it wrote over the object.
-        self.is_fenced = is_fenced
+        # A verb has noticed it, or its end shows it.
         self.is_damaged = is_fenced or end is None
 
 

@@ -11,19 +11,14 @@
 
 #include "ras/capture/pcapng.h"
 #include "verbs/control/device.h"
+#include "verbs/control/testing/loop_device.h"
 
 namespace urnic::control {
 namespace {
 
-class CaptureCommandsTest : public ::testing::Test {
+class CaptureCommandsTest : public LoopDeviceTest {
  protected:
-  CaptureCommandsTest() : identities_(URNIC_MAX_DEVICES) {
-    char error[256];
-    URNIC_CHECK(urnic_device_identity_parse("loop|10.9.0.1/24", 1,
-                                            identities_.data(), error,
-                                            sizeof(error)) == 1);
-    device_ = *Device::Open(identities_.front(), {});
-  }
+  CaptureCommandsTest() { device_ = OpenDevice(); }
 
   std::string Ask(const std::string& request) const {
     return AnswerCapture(device_->open_nic(), request);
@@ -41,7 +36,6 @@ class CaptureCommandsTest : public ::testing::Test {
     return pcapng::SetInterface(0, answer).value_or(SIZE_MAX);
   }
 
-  std::vector<urnic_device_identity> identities_;
   std::shared_ptr<Device> device_;
 };
 

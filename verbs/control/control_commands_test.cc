@@ -10,22 +10,18 @@
 #include <string>
 #include <vector>
 
-#include "transport/base/check.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
 #include "verbs/control/pd.h"
+#include "verbs/control/testing/loop_device.h"
 
 namespace urnic::control {
 namespace {
 
-class ControlCommandsTest : public ::testing::Test {
+class ControlCommandsTest : public LoopDeviceTest {
  protected:
-  ControlCommandsTest() : identities_(URNIC_MAX_DEVICES) {
-    char error[256];
-    URNIC_CHECK(urnic_device_identity_parse("loop|10.9.0.1/24", 1,
-                                            identities_.data(), error,
-                                            sizeof(error)) == 1);
-    device_ = *Device::Open(identities_.front(), {});
+  ControlCommandsTest() {
+    device_ = OpenDevice();
     pd_ = *Pd::Create(*device_);
   }
   std::string Ask(std::string_view request) {
@@ -40,7 +36,6 @@ class ControlCommandsTest : public ::testing::Test {
     return answer.starts_with("ok\n") || answer.starts_with("error\n");
   }
 
-  std::vector<urnic_device_identity> identities_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<Pd> pd_;
 };

@@ -23,6 +23,7 @@
 #include "verbs/control/qp.h"
 #include "verbs/control/srq.h"
 #include "verbs/control/stat_facts.h"
+#include "verbs/control/testing/loop_device.h"
 
 namespace {
 
@@ -50,17 +51,11 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-class MemoryFactsTest : public ::testing::Test {
+class MemoryFactsTest : public LoopDeviceTest {
  protected:
-  MemoryFactsTest() : identities_(URNIC_MAX_DEVICES) {
-    char error[256];
-    URNIC_CHECK(urnic_device_identity_parse("loop|10.9.0.1/24", 1,
-                                            identities_.data(), error,
-                                            sizeof(error)) == 1);
-    Open();
-  }
+  MemoryFactsTest() { Open(); }
   void Open() {
-    device_ = *Device::Open(identities_.front(), {});
+    device_ = OpenDevice();
     pd_ = *Pd::Create(*device_);
     cq_ = *Cq::Create(*device_, {.entries = 10});
   }
@@ -115,7 +110,6 @@ class MemoryFactsTest : public ::testing::Test {
             static_cast<double>(g_allocations) / (kMany - 1)};
   }
 
-  std::vector<urnic_device_identity> identities_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<Pd> pd_;
   std::unique_ptr<Cq> cq_;

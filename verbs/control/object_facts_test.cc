@@ -22,18 +22,15 @@
 #include "verbs/control/qp.h"
 #include "verbs/control/ring_facts.h"
 #include "verbs/control/srq.h"
+#include "verbs/control/testing/loop_device.h"
 
 namespace urnic::control {
 namespace {
 
-class ObjectFactsTest : public ::testing::Test {
+class ObjectFactsTest : public LoopDeviceTest {
  protected:
-  ObjectFactsTest() : identities_(URNIC_MAX_DEVICES) {
-    char error[256];
-    URNIC_CHECK(urnic_device_identity_parse("loop|10.9.0.1/24", 1,
-                                            identities_.data(), error,
-                                            sizeof(error)) == 1);
-    device_ = *Device::Open(identities_.front(), {});
+  ObjectFactsTest() {
+    device_ = OpenDevice();
     pd_ = *Pd::Create(*device_);
     cq_ = *Cq::Create(*device_, {.entries = 10});
   }
@@ -115,7 +112,6 @@ class ObjectFactsTest : public ::testing::Test {
     return value == nullptr ? "-" : *value;
   }
 
-  std::vector<urnic_device_identity> identities_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<Pd> pd_;
   std::unique_ptr<Cq> cq_;

@@ -24,21 +24,18 @@
 #include "verbs/control/mr.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
+#include "verbs/control/testing/loop_device.h"
 
 namespace urnic::control {
 namespace {
 
 using ::testing::HasSubstr;
 
-class RecorderTest : public ::testing::Test {
+class RecorderTest : public LoopDeviceTest {
  protected:
-  RecorderTest() : identities_(URNIC_MAX_DEVICES) {
+  RecorderTest() {
     std::filesystem::create_directory(directory_);
     Choose("dir:" + directory_);
-    char error[256];
-    URNIC_CHECK(urnic_device_identity_parse("loop|10.9.0.1/24", 1,
-                                            identities_.data(), error,
-                                            sizeof(error)) == 1);
   }
   ~RecorderTest() override {
     unsetenv("URNIC_RECORDER");
@@ -48,9 +45,7 @@ class RecorderTest : public ::testing::Test {
   static void Choose(const std::string& words) {
     setenv("URNIC_RECORDER", words.c_str(), 1);
   }
-  std::shared_ptr<Device> Open() const {
-    return *Device::Open(identities_.front(), {});
-  }
+  std::shared_ptr<Device> Open() const { return OpenDevice(); }
   std::vector<std::string> Files() const {
     std::vector<std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(directory_))
@@ -74,7 +69,6 @@ class RecorderTest : public ::testing::Test {
 
   const std::string directory_ =
       ::testing::TempDir() + "/recorder_test." + std::to_string(getpid());
-  std::vector<urnic_device_identity> identities_;
 };
 
 std::shared_ptr<Qp> MakeQp(Device& device, Pd& pd, Cq& cq) {

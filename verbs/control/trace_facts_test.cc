@@ -17,18 +17,15 @@
 #include "verbs/control/device.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
+#include "verbs/control/testing/loop_device.h"
 
 namespace urnic::control {
 namespace {
 
-class TraceFactsTest : public ::testing::Test {
+class TraceFactsTest : public LoopDeviceTest {
  protected:
-  TraceFactsTest() : identities_(URNIC_MAX_DEVICES) {
-    char error[256];
-    URNIC_CHECK(urnic_device_identity_parse("loop|10.9.0.1/24", 1,
-                                            identities_.data(), error,
-                                            sizeof(error)) == 1);
-    device_ = *Device::Open(identities_.front(), {});
+  TraceFactsTest() {
+    device_ = OpenDevice();
     pd_ = *Pd::Create(*device_);
     cq_ = *Cq::Create(*device_, {.entries = 10});
   }
@@ -69,7 +66,6 @@ class TraceFactsTest : public ::testing::Test {
     return *Qp::Create(*device_, request);
   }
 
-  std::vector<urnic_device_identity> identities_;
   std::shared_ptr<Device> device_;
   std::shared_ptr<Pd> pd_;
   std::shared_ptr<Cq> cq_;

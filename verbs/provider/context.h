@@ -4,6 +4,7 @@
 // events go. One per ibv_open_device().
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,15 @@ class Context final : public control::EventSink {
     if (!MarkedSlab<T>::End(object)) return false;
     AwaitOthersOutside(static_cast<const void*>(object));
     return true;
+  }
+  // End() of an object that others may use: 0, or EINVAL if it was false.
+  // EBUSY: something was made with it just before; then it goes on.
+  template <typename T, typename InUse>
+  int EndIfUnused(T* object, InUse&& in_use) {
+    if (!End(object)) return EINVAL;
+    if (!in_use()) return 0;
+    MarkedSlab<T>::Begin(object);
+    return EBUSY;
   }
   template <typename T>
   void Delete(T* object) {

@@ -82,11 +82,9 @@ int DestroyCq(ibv_cq* cq) {
                         "destroy_cq: queue pairs still complete to it"));
   }
   EndOwnBatch(*handle);
-  if (!handle->context->End(handle)) return EINVAL;  // another thread does it
-  if (handle->control->in_use()) {
-    // A queue pair was made with it meanwhile.
-    MarkedSlab<CompletionQueueHandle>::Begin(handle);
-    return EBUSY;
+  if (const int error = handle->context->EndIfUnused(
+          handle, [&] { return handle->control->in_use(); })) {
+    return error;
   }
   // Without queue pairs, only events that moderation has delayed can follow.
   handle->control->StopEvents();

@@ -31,11 +31,9 @@ int DeallocPd(ibv_pd* pd) {
                         absl::StrCat("pd ", pd->handle, ": objects in it: ",
                                      domain->users.load())));
   }
-  if (!domain->context->End(domain)) return EINVAL;  // another thread does it
-  if (domain->users != 0) {
-    // Something was made in it meanwhile.
-    MarkedSlab<ProtectionDomain>::Begin(domain);
-    return EBUSY;
+  if (const int error = domain->context->EndIfUnused(
+          domain, [&] { return domain->users != 0; })) {
+    return error;
   }
   if (domain->parent != nullptr) --domain->parent->users;
   if (domain->thread_domain != nullptr) --domain->thread_domain->users;
@@ -64,10 +62,9 @@ int DeallocTd(ibv_td* td) {
                         absl::StrCat("thread domain: parent domains with it: ",
                                      domain->users.load())));
   }
-  if (!domain->context->End(domain)) return EINVAL;  // another thread does it
-  if (domain->users != 0) {
-    MarkedSlab<ThreadDomain>::Begin(domain);
-    return EBUSY;
+  if (const int error = domain->context->EndIfUnused(
+          domain, [&] { return domain->users != 0; })) {
+    return error;
   }
   domain->context->Delete(domain);
   return 0;

@@ -154,10 +154,9 @@ int CloseXrcd(ibv_xrcd* xrcd) {
                         absl::StrCat("close_xrcd: it still has objects: ",
                                      domain->users.load())));
   }
-  if (!domain->context->End(domain)) return EINVAL;  // another thread does it
-  if (domain->users != 0) {
-    MarkedSlab<XrcDomain>::Begin(domain);
-    return EBUSY;
+  if (const int error = domain->context->EndIfUnused(
+          domain, [&] { return domain->users != 0; })) {
+    return error;
   }
   domain->context->Delete(domain);
   return 0;
@@ -196,11 +195,9 @@ int DestroySrq(ibv_srq* srq) {
     return Fail(srq->context, Refusal(ErrorCode::kInUse,
                                       "destroy_srq: queue pairs still use it"));
   }
-  if (!handle->context->End(handle)) return EINVAL;  // another thread does it
-  if (handle->control->in_use()) {
-    // A queue pair was made with it meanwhile.
-    MarkedSlab<SharedReceiveQueue>::Begin(handle);
-    return EBUSY;
+  if (const int error = handle->context->EndIfUnused(
+          handle, [&] { return handle->control->in_use(); })) {
+    return error;
   }
   handle->control.reset();
   // As for queue pairs (qp_ops.cc).
