@@ -219,6 +219,20 @@ void Engine::Transmit(bool may_defer_acks) {
   transmitter_->TransmitReady(now_, may_defer_acks);
 }
 
+void Engine::WatchBlocked(Time now) {
+  if (accepted_ != counters_.tx_packets || accepted_at_ == Time()) {
+    accepted_ = counters_.tx_packets;
+    accepted_at_ = now;
+    return;
+  }
+  if (now - accepted_at_ <= kStuck) return;
+  accepted_at_ = now;
+  constexpr const char* kWhy = "it took nothing to send for two seconds";
+  if (port_->ReplaceDevice(kWhy)) {
+    failures_.Add({.code = ErrorCode::kPortStuck, .text = kWhy});
+  }
+}
+
 bool Engine::Iterate(bool inline_poll) {
   Time now = now_ = Now();
   if (__builtin_expect(completions_.lost(), 0)) {
@@ -245,6 +259,7 @@ bool Engine::Iterate(bool inline_poll) {
     const uint64_t before = counters_.tx_packets;
     transmitter_->TransmitReady(now, /*may_defer_acks=*/false);
     worked = !tx_.blocked() || counters_.tx_packets != before;
+    if (__builtin_expect(tx_.blocked(), 0)) WatchBlocked(now);
   }
   if (__builtin_expect(connections_ != nullptr, 0)) {
     // A new connection may have the addresses and ports of one that is done.
@@ -259,9 +274,9 @@ bool Engine::Iterate(bool inline_poll) {
   if (__builtin_expect(now >= completions_.held_deadline(), 0)) {
     completions_.ReleaseHeldEvents();
   }
-  worked |= flows_.FireTimers(now, [&](const Flow& flow) {
-    network_->Suspect(*flow.common_path(), now);
-  });
+  worked |= flows_.FireTimers(
+      now, outage_ || IsStuck(now),
+      [&](const Flow& flow) { network_->Suspect(*flow.common_path(), now); });
   if (__builtin_expect(connections_ != nullptr, 0)) {
     if (now >= connections_->NextDeadline()) connections_->OnTimer(now);
     connections_->DeliverEvents();

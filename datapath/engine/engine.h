@@ -146,6 +146,10 @@ class Engine {
   // The peers see a pause, so it must be short.
   void SetQuiet(bool quiet) { quiet_.store(quiet, std::memory_order_relaxed); }
 
+  // The port is down, or up again. While it is down, flows that need it do not
+  // give up their peers: their timers wait.
+  void SetOutage(bool outage) { outage_ = outage; }
+
   // counters(), with those of what still exists.
   EngineCounters CountersOfAll();
   // What happens, as far as its levels say. Any thread may change those.
@@ -181,6 +185,11 @@ class Engine {
   Time Now() const { return environment_.Now(); }
 
  private:
+  // A port that takes nothing for kSlow does not carry what is sent; after
+  // kStuck its device is replaced.
+  static constexpr Duration kSlow = Duration::Milliseconds(1);
+  static constexpr Duration kStuck = Duration::Seconds(2);
+
   // After taking the token: sets the lcore id.
   void Enter();
   // Before releasing the token: tells the runner what is left to do.
@@ -194,6 +203,12 @@ class Engine {
   }
 
   bool is_quiet() const { return quiet_.load(std::memory_order_relaxed); }
+  // The port has not taken a frame for long.
+  bool IsStuck(Time now) const {
+    return tx_.blocked() && now - accepted_at_ > kSlow;
+  }
+  // The port has not taken all frames: how long has it taken none?
+  [[gnu::cold, gnu::noinline]] void WatchBlocked(Time now);
   void Transmit(bool may_defer_acks);
   // One bounded iteration by the token holder; true if there was anything to
   // do. `inline_poll`: an acknowledgement may wait for the program's next call.
@@ -225,6 +240,11 @@ class Engine {
   Trace trace_;
   Capture capture_;
   TransmitQueue tx_;
+  bool outage_ = false;
+  // While the port is blocked: the last time that it was seen to have taken
+  // frames, and how many it had taken then.
+  Time accepted_at_;
+  uint64_t accepted_ = 0;
   History history_;
   Failures failures_;
   FrameCustody custody_;

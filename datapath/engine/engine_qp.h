@@ -48,8 +48,7 @@ struct EngineQpConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
-  // That keeps a record of the queue pair, and outlives it; null: there is
-  // none.
+  // Keeps a record of the queue pair and outlives it; null: none.
   MemoryTracker* memory = nullptr;
 };
 

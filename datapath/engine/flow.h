@@ -51,6 +51,9 @@ class alignas(64) Flow {
 
   // REQUIRES: now >= the deadline of the last result.
   virtual FlowResult OnTimer(Time now, FlowSink& sink) = 0;
+  // Its timer is due while nothing leaves the port, which is not the peer's
+  // silence: the time does not count.
+  virtual void OnOutage(Time) {}
   // Called after the flow has transmitted, and after doorbells in SQE and ERR.
   virtual FlowResult Settle(FlowSink& sink) = 0;
   virtual FlowResult Settle(TracedSink& sink) = 0;
@@ -64,6 +67,11 @@ class alignas(64) Flow {
 
   // From the last result. Below kRtr a flow accepts no packets.
   QpState state() const { return state_; }
+  // All that it sends leaves by the port.
+  bool needs_port() const {
+    const net::Path* const path = common_path();
+    return path != nullptr && !path->loopback;
+  }
   // From the last result: the flow has only an acknowledgement to send.
   bool only_ack_waits() const { return only_ack_waits_; }
 

@@ -93,11 +93,18 @@ class FlowScheduler {
 
   // Calls the timers that are due. True if there were any. Calls
   // `on_silence(flow)` for a flow whose packets were not answered in time.
+  // `outage`: nothing leaves the port. Then timers of flows that need it wait:
+  // otherwise retries would be used up without anyone having been asked.
   template <typename F>
-  bool FireTimers(Time now, F&& on_silence) {
+  bool FireTimers(Time now, bool outage, F&& on_silence) {
     bool fired = false;
     if (!wheel_.Due(now)) return fired;
     wheel_.Fire(now, [&](Flow& flow) {
+      if (__builtin_expect(outage, 0) && flow.state() != QpState::kErr &&
+          flow.needs_port()) {
+        flow.OnOutage(now);
+        return wheel_.Schedule(flow, now + kOutageStep);
+      }
       const FlowResult result = flow.OnTimer(now, *sink_);
       if (result.timed_out) on_silence(flow);
       Apply(flow, result);
@@ -139,6 +146,8 @@ class FlowScheduler {
 
  private:
   static constexpr Duration kStoresVisible = Duration::Milliseconds(1);
+  // How soon after an outage packets are sent again.
+  static constexpr Duration kOutageStep = Duration::Milliseconds(20);
   struct LateLook {
     Flow* flow;
     Time until;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "datapath/guest/eal.h"
 #include "tests/support/engine_node.h"
@@ -69,6 +70,111 @@ TEST(FullPortTest, AQueuePairThatTalksToItselfContinues) {
   EXPECT_EQ(cqe.opcode, URNIC_WC_RDMA_WRITE);
   EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
   EXPECT_EQ(std::memcmp(a.memory() + 4096, "from a..", 8), 0);
+}
+
+// Its requests are repeated after a millisecond, and only twice.
+void MakeImpatient(EngineNode& node) {
+  QpConfig config = node.qp().config();
+  config.timeout = Duration::Milliseconds(1);
+  config.retry_count = 2;
+  Engine::ControlScope scope(node.engine());
+  node.qp().Reconfigure(config);
+}
+
+void RunFor(EngineNode& node, Duration time) {
+  const Time end = node.engine().Now() + time;
+  while (node.engine().Now() < end) node.engine().Progress();
+}
+
+TEST(FullPortTest, APeerIsNotGivenUpWhileThePortTakesNothing) {
+  NodePair pair("patient");
+  MakeImpatient(pair.a);
+  FillPort(pair.a.port());
+  ASSERT_TRUE(pair.a.rings().PostSend(Write(pair.a, pair.b)));
+  pair.a.engine().Doorbell(pair.a.qp());
+  RunFor(pair.a, Duration::Milliseconds(100));
+  urnic_cqe cqe = {};
+  EXPECT_FALSE(pair.a.Poll(cqe));
+  // The peer fetches again.
+  for (int i = 0; i < 10'000 && !pair.a.Poll(cqe); ++i) {
+    pair.b.engine().Progress();
+    pair.a.engine().Progress();
+  }
+  EXPECT_EQ(cqe.opcode, URNIC_WC_RDMA_WRITE);
+  EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+}
+
+TEST(FullPortTest, APeerIsNotGivenUpDuringAnOutage) {
+  NodePair pair("outage");
+  const auto set_outage = [&](bool outage) {
+    Engine::ControlScope scope(pair.a.engine());
+    pair.a.engine().SetOutage(outage);
+  };
+  MakeImpatient(pair.a);
+  set_outage(true);
+  ASSERT_TRUE(pair.a.rings().PostSend(Write(pair.a, pair.b)));
+  pair.a.engine().Doorbell(pair.a.qp());
+  RunFor(pair.a, Duration::Milliseconds(100));
+  urnic_cqe cqe = {};
+  EXPECT_FALSE(pair.a.Poll(cqe));
+  set_outage(false);
+  RunFor(pair.a, Duration::Milliseconds(100));
+  ASSERT_TRUE(pair.a.Poll(cqe));
+  EXPECT_EQ(cqe.status, URNIC_WC_RETRY_EXC_ERR) << "now time counts";
+}
+
+// A port that takes nothing until its device is replaced.
+class StuckPort final : public Port {
+ public:
+  explicit StuckPort(std::unique_ptr<Port> port) : port_(std::move(port)) {
+    mtu_ = port_->mtu();
+    mac_ = port_->mac();
+    pool_ = port_->pool();
+    lcore_ = port_->lcore();
+    ordinal_ = port_->ordinal();
+  }
+  uint16_t Receive(rte_mbuf** out, uint16_t max) override {
+    return port_->Receive(out, max);
+  }
+  uint16_t Transmit(rte_mbuf** packets, uint16_t count) override {
+    return is_stuck ? 0 : port_->Transmit(packets, count);
+  }
+  bool ReplaceDevice(const char*) override {
+    is_stuck = false;
+    ++replaced;
+    return true;
+  }
+  bool ArmWakeup() override { return port_->ArmWakeup(); }
+  void DisarmWakeup() override { port_->DisarmWakeup(); }
+  int wait_fd() const override { return port_->wait_fd(); }
+  PortCounters counters() const override { return port_->counters(); }
+  PortInfo info() const override { return port_->info(); }
+
+  bool is_stuck = false;
+  int replaced = 0;
+
+ private:
+  const std::unique_ptr<Port> port_;
+};
+
+TEST(FullPortTest, ADeviceThatTakesNothingIsReplaced) {
+  auto made = std::make_unique<StuckPort>(testing::OpenTestPort("ring:st:a"));
+  StuckPort& port = *made;
+  NodePair pair(std::move(made), testing::OpenTestPort("ring:st:b"));
+  MakeImpatient(pair.a);
+  port.is_stuck = true;
+  ASSERT_TRUE(pair.a.rings().PostSend(Write(pair.a, pair.b)));
+  pair.a.engine().Doorbell(pair.a.qp());
+  RunFor(pair.a, Duration::Milliseconds(1900));
+  EXPECT_EQ(port.replaced, 0);
+  urnic_cqe cqe = {};
+  for (int i = 0; i < 100'000'000 && !pair.a.Poll(cqe); ++i) {
+    pair.a.engine().Progress();
+    pair.b.engine().Progress();
+  }
+  EXPECT_EQ(port.replaced, 1);
+  EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
+  EXPECT_EQ(pair.a.engine().failures().CountOf(ErrorCode::kPortStuck), 1u);
 }
 
 TEST(FullPortTest, FramesThatFoundNoRoomAreSentAtTheEnd) {

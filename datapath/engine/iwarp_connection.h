@@ -102,6 +102,7 @@ class IwarpConnection final : public Flow {
 
   const net::Path* common_path() const override { return &path_; }
   FlowResult OnTimer(Time now, FlowSink& sink) override;
+  void OnOutage(Time now) override { endpoint_->OnOutage(now); }
   FlowResult Settle(FlowSink& sink) override { return SettleWith({}, sink); }
   FlowResult Settle(TracedSink& sink) override { return SettleWith({}, sink); }
   // What concerns the program concerns its queue pair.

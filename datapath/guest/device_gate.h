@@ -19,7 +19,9 @@ class alignas(64) DeviceGate {
     explicit View(uint32_t word) : word_(word) {}
     bool present() const { return (word_ & kIdMask) != 0; }
     // Present and with a peer: what is sent can arrive.
-    bool carrier() const { return word_ > kCarrier; }
+    bool carrier() const { return word_ > (kCarrier | kOpen); }
+    // Not barred: what arrives counts.
+    bool open() const { return (word_ & kOpen) != 0; }
     // Does not say whether the device is published.
     bool has_carrier_bit() const { return (word_ & kCarrier) != 0; }
     // REQUIRES: present().
@@ -43,8 +45,16 @@ class alignas(64) DeviceGate {
     word_.fetch_or(id + 1u, std::memory_order_release);
   }
   void Withdraw() {
-    word_.store(0, std::memory_order_relaxed);
+    word_.fetch_and(kOpen, std::memory_order_relaxed);
     AwaitOutside();
+  }
+  // A deliberate fault: as if the link were down.
+  void SetBarred(bool barred) {
+    if (barred) {
+      word_.fetch_and(~kOpen, std::memory_order_relaxed);
+    } else {
+      word_.fetch_or(kOpen, std::memory_order_release);
+    }
   }
 
   // Any thread. SetCarrier(false) returns when the hot thread is outside: the
@@ -70,10 +80,11 @@ class alignas(64) DeviceGate {
 
  private:
   static constexpr uint32_t kCarrier = 1u << 31;
+  static constexpr uint32_t kOpen = 1u << 30;
   static constexpr uint32_t kIdMask = 0x1ffff;
 
-  std::atomic<uint32_t> word_ = 0;    // device id + 1, and the carrier bit
-  std::atomic<uint32_t> inside_ = 0;  // written by the hot thread only
+  std::atomic<uint32_t> word_ = kOpen;  // device id + 1, and the two bits
+  std::atomic<uint32_t> inside_ = 0;    // written by the hot thread only
 };
 static_assert(sizeof(DeviceGate) == 64);
 

@@ -45,6 +45,11 @@ uint16_t DpdkPort::Receive(rte_mbuf** out, uint16_t max) {
   }
   gate_.Leave();
   FramesEnterThread(out, n);
+  if (__builtin_expect(!device.open(), 0)) {
+    rte_pktmbuf_free_bulk(out, n);
+    rx_barred_.Add(n);
+    return 0;
+  }
   bool fit = true;
   for (uint16_t i = 0; i < n; ++i) {
     fit &= out[i]->nb_segs == 1 && out[i]->pkt_len <= frame_bytes_max_;
@@ -100,6 +105,7 @@ PortCounters DpdkPort::counters() const {
   PortCounters sum;
   keeper_->AddCounters(sum);
   sum.rx_truncated += rx_truncated_.value();
+  sum.rx_missed += rx_barred_.value();
   sum.tx_dropped_down += tx_dropped_down_.value();
   return sum;
 }

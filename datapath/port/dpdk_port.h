@@ -33,6 +33,9 @@ class DpdkPort final : public Port {
   bool ArmWakeup() override { return keeper_->Arm(); }
   void DisarmWakeup() override { keeper_->Disarm(); }
   int wait_fd() const override { return keeper_->wait_fd(); }
+  bool ReplaceDevice(const char* why) override {
+    return keeper_->ReplaceDevice(why);
+  }
   PortCounters counters() const override;
   PortInfo info() const override { return keeper_->info(); }
   uint32_t link_mtu() const override {
@@ -53,6 +56,7 @@ class DpdkPort final : public Port {
   const std::string interface_;  // of the kernel, or empty
   PortWarning warn_of_long_;
   HotCounter rx_truncated_;
+  HotCounter rx_barred_;
   HotCounter tx_dropped_down_;
   std::shared_ptr<PortKeeper> keeper_;
   PortClaim claim_;

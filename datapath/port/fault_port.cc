@@ -65,6 +65,8 @@ FaultPort::FaultPort(std::unique_ptr<Port> port, const impair::FaultSpec& spec,
     : port_(std::move(port)),
       note_(std::move(note)),
       clock_(clock),
+      device_faults_(spec.device),
+      start_(clock()),
       out_(MakeLine(spec, impair::Direction::kOut, clock(), *port_)),
       in_(MakeLine(spec, impair::Direction::kIn, clock(), *port_)) {
   mtu_ = port_->mtu();
@@ -142,8 +144,20 @@ uint16_t FaultPort::ReceiveThrough(Time now, rte_mbuf** out, uint16_t max) {
   return n;
 }
 
+bool FaultPort::IsIn(const impair::Spell& spell, Time now) const {
+  const Duration age = now - start_;
+  return spell.Covers(age) && *spell.LastBegin(age) >= replaced_at_;
+}
+
+bool FaultPort::ReplaceDevice(const char* why) {
+  if (!port_->ReplaceDevice(why)) return false;
+  replaced_at_ = clock_() - start_;
+  return true;
+}
+
 uint16_t FaultPort::Receive(rte_mbuf** out, uint16_t max) {
   const Time now = clock_();
+  if (IsIn(device_faults_.frozen, now)) return 0;
   if (out_ != nullptr) SendDue(now);
   const uint16_t n =
       in_ == nullptr ? port_->Receive(out, max) : ReceiveThrough(now, out, max);
@@ -167,8 +181,11 @@ void FaultPort::SendDue(Time now) {
 }
 
 uint16_t FaultPort::Transmit(rte_mbuf** packets, uint16_t count) {
-  if (out_ == nullptr) return port_->Transmit(packets, count);
   const Time now = clock_();
+  if (IsIn(device_faults_.frozen, now) || IsIn(device_faults_.stuck, now)) {
+    return 0;
+  }
+  if (out_ == nullptr) return port_->Transmit(packets, count);
   last_given_ = MonotonicNow();
   SendDue(now);
   // While the port below is full, the caller keeps its frames.

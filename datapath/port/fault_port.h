@@ -1,7 +1,9 @@
 #pragma once
 
 // A port with deliberate faults of its wire (transport/impair). It wraps
-// another port and delays, drops, duplicates or corrupts frames.
+// another port and delays, drops, duplicates or corrupts frames. It also
+// freezes the device; the other faults of a device are the keeper's
+// (device_fault_clock.h).
 //
 // Delayed frames are copied and their buffers freed, so that a slow wire does
 // not empty the pool. There is room for kFramesUnderWay of them in each
@@ -29,8 +31,8 @@ class FaultPort final : public Port {
   using Clock = Time (*)();
   static Time MonotonicNow();  // CLOCK_MONOTONIC
 
-  // `note` is appended to the text of the port (PortInfo::text). `stall` and
-  // `die` count from this call. RESOURCE_EXHAUSTED: no descriptors.
+  // `note` is appended to the text of the port (PortInfo::text). The times of
+  // the faults count from this call. RESOURCE_EXHAUSTED: no descriptors.
   static absl::StatusOr<std::unique_ptr<FaultPort>> Create(
       std::unique_ptr<Port> port, const impair::FaultSpec& spec,
       std::string note, Clock clock = MonotonicNow);
@@ -45,6 +47,7 @@ class FaultPort final : public Port {
   bool ArmWakeup() override;
   void DisarmWakeup() override;
   int wait_fd() const override { return wait_fd_; }
+  bool ReplaceDevice(const char* why) override;
   uint32_t frames_held() const override {
     return held_.load(std::memory_order_relaxed);
   }
@@ -69,6 +72,8 @@ class FaultPort final : public Port {
   bool IsBlocked(Time now) const {
     return ready_count_ != 0 || out_->NextDue() <= now;
   }
+  // The device is in such a spell, and was not replaced since it began.
+  bool IsIn(const impair::Spell& spell, Time now) const;
   // At the end of each hot function.
   void Finish(Time now);
   void SetTimer(Time when);
@@ -76,6 +81,9 @@ class FaultPort final : public Port {
   const std::unique_ptr<Port> port_;
   const std::string note_;
   const Clock clock_;
+  const impair::DeviceFaults device_faults_;
+  const Time start_;
+  Duration replaced_at_;  // an age
   // Null: no faults in that direction.
   std::unique_ptr<impair::Line> out_;
   std::unique_ptr<impair::Line> in_;

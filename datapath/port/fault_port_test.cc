@@ -8,9 +8,11 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <chrono>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "datapath/port/port_factory.h"
@@ -221,6 +223,68 @@ TEST(FaultPortTest, ItsTextNamesTheFaultsAndTheRestIsThePorts) {
   const wire::MacAddress mac = bad->mac();
   EXPECT_EQ(mac.bytes[0] & 3, 2);
   EXPECT_EQ(bad->info().tx_ring, 1024);
+}
+
+TEST(FaultPortTest, AFrozenDeviceTakesAndGivesNothing) {
+  Pair pair("freeze", "freeze=1ms:2ms");
+  Pass(Duration::Milliseconds(1));
+  EXPECT_FALSE(Send(*pair.bad, 1));
+  EXPECT_TRUE(Send(*pair.good, 2));
+  pair.Look();
+  Pass(Duration::Milliseconds(2));
+  EXPECT_TRUE(Send(*pair.bad, 3));
+  EXPECT_EQ(ReceiveNumbers(*pair.bad), Numbers{2});
+  EXPECT_EQ(ReceiveNumbers(*pair.good), Numbers{3});
+}
+
+TEST(FaultPortTest, AStuckDeviceOnlyReceives) {
+  Pair pair("stuck", "stuck=1ms:2ms");
+  Pass(Duration::Milliseconds(1));
+  EXPECT_FALSE(Send(*pair.bad, 1));
+  EXPECT_TRUE(Send(*pair.good, 2));
+  EXPECT_EQ(ReceiveNumbers(*pair.bad), Numbers{2});
+  EXPECT_FALSE(pair.bad->ReplaceDevice("a test")) << "time helps, not that";
+  Pass(Duration::Milliseconds(2));
+  EXPECT_TRUE(Send(*pair.bad, 3));
+}
+
+// --- Those of the port's keeper, which has a clock of its own ----------------
+
+TEST(DeviceFaultTest, ALinkGoesDownAndComesBack) {
+  const auto bad = Create("ring:down:a", "down=300ms:300ms");
+  const auto good = Create("ring:down:b");
+  ASSERT_TRUE(StateBecomes(*good, PortState::kUp));
+  ASSERT_TRUE(StateBecomes(*bad, PortState::kLinkDown));
+  EXPECT_THAT(bad->info().text, HasSubstr("down on purpose"));
+  EXPECT_TRUE(Send(*bad, 1));
+  EXPECT_EQ(bad->counters().tx_dropped_down, 1u);
+  EXPECT_TRUE(Send(*good, 2));
+  EXPECT_THAT(ReceiveNumbers(*bad), IsEmpty());
+  EXPECT_EQ(bad->counters().rx_missed, 1u);
+  ASSERT_TRUE(StateBecomes(*bad, PortState::kUp));
+  EXPECT_TRUE(Send(*bad, 3));
+  EXPECT_EQ(ReceiveNumbers(*good), Numbers{3}) << "what was lost stays lost";
+  EXPECT_EQ(bad->counters().incarnations, 1u);
+}
+
+TEST(DeviceFaultTest, ADeviceIsRemovedAndComesBack) {
+  const auto bad = Create("ring:gone:a", "remove=300ms:200ms");
+  const auto good = Create("ring:gone:b");
+  ASSERT_TRUE(StateBecomes(*bad, PortState::kRemoved));
+  EXPECT_TRUE(Send(*bad, 1)) << "a port that is down takes all";
+  ASSERT_TRUE(StateBecomes(*bad, PortState::kUp));
+  EXPECT_EQ(bad->counters().incarnations, 2u);
+  EXPECT_TRUE(Send(*bad, 2));
+  EXPECT_EQ(ReceiveNumbers(*good), Numbers{2});
+}
+
+TEST(DeviceFaultTest, ADeviceIsResetAgainAndAgain) {
+  const auto bad = Create("ring:reset:a", "reset=50ms:100ms");
+  const auto good = Create("ring:reset:b");
+  for (int i = 0; i < kPatienceMs && bad->counters().incarnations < 4; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GE(bad->counters().incarnations, 4u);
 }
 
 TEST(FaultPortTest, AWrongSpecificationIsRefused) {

@@ -44,6 +44,7 @@ enum class PortState : uint8_t {
   kNoPeer,    // the local side runs; the peer is absent
   kLinkDown,  // the interface is administratively down or has no carrier
   kFailed,    // the device died; the keeper is trying to bring it back
+  kRemoved,   // the interface of a port that was up does not exist any more
 };
 
 // What deliberate faults did to outgoing and incoming frames.
@@ -135,6 +136,11 @@ class Port {
   // for the life of the port, whatever happens to the device. -1 if no frame
   // can ever arrive (loop).
   virtual int wait_fd() const = 0;
+
+  // Hot. The device takes nothing to send any more: replace it, for this reason
+  // (one line), without waiting. False: it is another program that does not
+  // empty its ring, and only time helps.
+  virtual bool ReplaceDevice(const char*) { return false; }
 
   // Transmitted frames that are still in the port and leave in later hot calls.
   // A process that ends should make such calls.

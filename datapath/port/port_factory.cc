@@ -3,6 +3,7 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -54,18 +55,26 @@ absl::StatusOr<wire::MacAddress> ChooseMac(const PortConfig& config,
   return mac;
 }
 
-// Without faults.
+// Of this process: a pair of rings is private to it. In another PID namespace
+// there may be a process with the same number.
+std::string ProcessName() {
+  struct stat space = {};
+  (void)stat("/proc/self/ns/pid", &space);
+  return absl::StrCat(getpid(), ".", space.st_ino);
+}
+
+// Without faults of the wire.
 absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
-    const PortConfig& config) {
+    const PortConfig& config, const impair::DeviceFaults& faults) {
   absl::StatusOr<PortSpec> spec = ParsePortSpec(config.dev, config.mtu);
   if (!spec.ok()) return spec.status();
+  spec->faults = faults;
   const absl::StatusOr<wire::MacAddress> mac = ChooseMac(config, *spec);
   if (!mac.ok()) return mac.status();
-  absl::StatusOr<PortClaim> claim = PortClaim::Take(
-      // A pair of rings is private to this process.
-      spec->kind == PortKind::kRing
-          ? absl::StrCat(spec->identity, ":", getpid())
-          : spec->identity);
+  absl::StatusOr<PortClaim> claim =
+      PortClaim::Take(spec->kind == PortKind::kRing
+                          ? absl::StrCat(spec->identity, ":", ProcessName())
+                          : spec->identity);
   if (!claim.ok()) return claim.status();
   for (const std::string& line : claim->warnings()) {
     if (config.warn != nullptr) config.warn(line);
@@ -105,7 +114,7 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
-  if (config.fault.empty()) return CreatePlainPort(config);
+  if (config.fault.empty()) return CreatePlainPort(config, {});
   const absl::StatusOr<impair::FaultSpec> spec =
       impair::ParseFaultSpec(config.fault);
   if (!spec.ok()) return spec.status();
@@ -118,7 +127,8 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config) {
       report(info);
     };
   }
-  absl::StatusOr<std::unique_ptr<Port>> port = CreatePlainPort(plain);
+  absl::StatusOr<std::unique_ptr<Port>> port =
+      CreatePlainPort(plain, spec->device);
   if (!port.ok()) return port.status();
   return FaultPort::Create(std::move(*port), *spec, note);
 }

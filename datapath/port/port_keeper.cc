@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -33,6 +34,12 @@ constexpr int kPollLinkMs = 50;
 constexpr int kPollInterfaceMs = 200;
 constexpr int kStopSteps = 5000;
 constexpr int kStepUs = 1000;
+
+Time Now() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return Time::FromNs(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
+}
 
 void Signal(int fd) {
   const uint64_t one = 1;
@@ -107,7 +114,8 @@ PortKeeper::PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
         return next.fetch_add(1);
       }()),
       report_(std::move(report)),
-      warn_(std::move(warn)) {}
+      warn_(std::move(warn)),
+      faults_(spec_.faults, Now()) {}
 
 PortKeeper::~PortKeeper() {
   if (leave_fds_open_) return;
@@ -191,8 +199,13 @@ void PortKeeper::Run() {
 }
 
 bool PortKeeper::PrerequisitesMet() {
+  if (faults_.IsRemoved(Now())) {
+    Say(was_up_ ? PortState::kRemoved : PortState::kStarting,
+        absl::StrCat(spec_.identity, " is removed on purpose"));
+    return false;
+  }
   if (interface_ != nullptr && interface_->Read().index == 0) {
-    Say(WithoutDevice(),
+    Say(was_up_ ? PortState::kRemoved : PortState::kStarting,
         absl::StrCat("interface ", spec_.name, " does not exist"),
         "create it, or move it into this network namespace; then the port "
         "comes up by itself");
@@ -259,7 +272,8 @@ void PortKeeper::Watch() {
   had_carrier_ = false;
   bool said_up = false;
   uint32_t seen = device_->changes() - 1;
-  while (!stop_ && LookAfterDevice() == Verdict::kKeep) {
+  while (!stop_ && LookForFaults() == Verdict::kKeep &&
+         LookAfterDevice() == Verdict::kKeep) {
     const bool up = gate_.Peek().carrier();
     const uint32_t changes = device_->changes();
     if (up != said_up || changes != seen) {
@@ -279,6 +293,25 @@ int PortKeeper::WatchIntervalMs() const {
   return spec_.kind == PortKind::kMemif ? kPollLinkMs : -1;
 }
 
+bool PortKeeper::ReplaceDevice(const char* why) {
+  if (spec_.kind != PortKind::kAfPacket) return false;
+  replace_ = why;
+  Signal(event_fd_);
+  return true;
+}
+
+PortKeeper::Verdict PortKeeper::LookForFaults() {
+  const Time now = Now();
+  gate_.SetBarred(faults_.IsDown(now));
+  const char* why = replace_.exchange(nullptr);
+  if (faults_.TakeReset(now)) why = "reset on purpose";
+  if (why != nullptr) {
+    Say(PortState::kFailed, absl::StrCat(spec_.identity, ": ", why));
+  }
+  return why != nullptr || faults_.IsRemoved(now) ? Verdict::kReplace
+                                                  : Verdict::kKeep;
+}
+
 PortKeeper::Verdict PortKeeper::LookAfterDevice() {
   if (interface_ != nullptr) {
     const InterfaceState state = interface_->Read();
@@ -286,13 +319,13 @@ PortKeeper::Verdict PortKeeper::LookAfterDevice() {
     SayMtu(state.mtu);
     WarnOfRefused();
     if (state.running) ForgetPacketSocketError(device_->wake_fd());
-    if (state.running != gate_.Peek().carrier()) {
+    if (state.running != gate_.Peek().has_carrier_bit()) {
       gate_.SetCarrier(state.running);
     }
     return Verdict::kKeep;
   }
   if (!device_->reports_link()) device_->PollLink();
-  if (gate_.Peek().carrier()) {
+  if (gate_.Peek().has_carrier_bit()) {
     had_carrier_ = true;
     return Verdict::kKeep;
   }
@@ -347,6 +380,10 @@ void PortKeeper::Wait(int timeout_ms) {
   pollfd fds[2] = {{.fd = event_fd_, .events = POLLIN, .revents = 0},
                    {.fd = -1, .events = POLLIN, .revents = 0}};
   if (interface_ != nullptr) fds[1].fd = interface_->fd();
+  const int edge_ms = faults_.MsToNextEdge(Now());
+  if (edge_ms >= 0 && (timeout_ms < 0 || edge_ms < timeout_ms)) {
+    timeout_ms = edge_ms;
+  }
   poll(fds, 2, timeout_ms);
   uint64_t count;
   static_cast<void>(read(event_fd_, &count, sizeof(count)) == 0);
@@ -443,6 +480,9 @@ void PortKeeper::SayFailure(const absl::Status& status) {
 void PortKeeper::SayLink(bool up) {
   if (up) {
     Say(PortState::kUp, absl::StrCat(spec_.identity, " is up"));
+  } else if (!gate_.Peek().open()) {
+    Say(PortState::kLinkDown,
+        absl::StrCat("the link of ", spec_.identity, " is down on purpose"));
   } else if (interface_ != nullptr) {
     Say(PortState::kLinkDown,
         absl::StrCat("interface ", spec_.name, " is down"));

@@ -28,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "datapath/guest/device_gate.h"
+#include "datapath/port/device_fault_clock.h"
 #include "datapath/port/dpdk_device.h"
 #include "datapath/port/interface_watch.h"
 #include "datapath/port/port.h"
@@ -60,6 +61,9 @@ class PortKeeper {
   bool Arm();
   void Disarm();
 
+  // Port::ReplaceDevice().
+  bool ReplaceDevice(const char* why);
+
   // Adds the counts of this device and its predecessors.
   void AddCounters(PortCounters& sum) const;
   PortInfo info() const;
@@ -83,10 +87,13 @@ class PortKeeper {
   void Watch();
   int WatchIntervalMs() const;
   Verdict LookAfterDevice();
+  // The verdict of deliberate faults, and of those who use the device.
+  Verdict LookForFaults();
   void TakeDown();
   void AbandonProbe();
 
-  // Sleeps until an event, a stop or the time; negative: no limit.
+  // Sleeps until an event, a fault on purpose, a stop or the time; negative: no
+  // limit.
   void Wait(int timeout_ms);
   void WaitBackOff();
   void DiscardEdges();
@@ -124,10 +131,13 @@ class PortKeeper {
   std::atomic<bool> stop_ = false;
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> leave_fds_open_ = false;
+  // Why the device must be replaced; null: it need not.
+  std::atomic<const char*> replace_ = nullptr;
 
   // Only the keeper thread uses these.
   std::unique_ptr<DeviceProbe> probe_;
   std::unique_ptr<InterfaceWatch> interface_;
+  DeviceFaultClock faults_;
   bool was_up_ = false;
   bool had_carrier_ = false;
   int backoff_ms_ = 0;

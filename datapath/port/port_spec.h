@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "datapath/port/port_driver.h"
+#include "transport/impair/fault_spec.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic {
@@ -52,6 +53,9 @@ struct PortSpec {
   // The device may do the checksums of TCP, if it can. (net_tap computes them
   // in software, too. Faults of the wire must not get a right sum.)
   bool may_leave_tcp_checksums = false;
+
+  // Faults on purpose. `frozen` and `stuck` are a FaultPort's.
+  impair::DeviceFaults faults;
 
   // Slots of each ring if the arguments determine them; 0 if the peer does
   // (vhost), or if they are unknown (kOther).

@@ -10,8 +10,8 @@
 //           object
 //
 // So either the thread sees that the object has ended, or the one that ends it
-// sees the thread. presence_test.cc enumerates the interleavings of exactly
-// this code, with its own `Atomic` and fences.
+// sees the thread. presence_protocol_test.cc enumerates the interleavings of
+// exactly this code, with its own `Atomic` and fences.
 
 #include <sys/types.h>
 

@@ -10,8 +10,8 @@ constexpr uint32_t kCqEntries = 256;
 
 }  // namespace
 
-EngineNode::EngineNode(const std::string& dev, uint32_t ip)
-    : NicNode(OpenTestPort(dev), wire::Gid::FromIpv4(ip), {}, kCqEntries),
+EngineNode::EngineNode(std::unique_ptr<Port> port, uint32_t ip)
+    : NicNode(std::move(port), wire::Gid::FromIpv4(ip), {}, kCqEntries),
       rings_(kSendEntries, 1, 0, kReceiveEntries, 1) {
   EngineQpConfig qp;
   qp.limits = {.pd = kNodePd, .max_sge_send = 1, .max_sge_recv = 1};
@@ -54,9 +54,8 @@ void EngineNode::RingReceive(uint32_t count) {
       .fetch_add(count, std::memory_order_release);
 }
 
-NodePair::NodePair(const std::string& name)
-    : a("ring:" + name + ":a", 0x0a010001),
-      b("ring:" + name + ":b", 0x0a010002) {
+NodePair::NodePair(std::unique_ptr<Port> port_a, std::unique_ptr<Port> port_b)
+    : a(std::move(port_a), 0x0a010001), b(std::move(port_b), 0x0a010002) {
   QpConfig config;
   config.access = kNodeRights;
   config.mtu = 1024;

@@ -4,6 +4,7 @@
 // its rings. Both directions complete to its one completion queue.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "tests/support/fake_rings.h"
@@ -17,7 +18,9 @@ class EngineNode : public NicNode, private QpEvents {
   static constexpr uint32_t kReceiveEntries = 64;
 
   // `ip` is the RNIC's address, in a network of 24 bits.
-  EngineNode(const std::string& dev, uint32_t ip);
+  EngineNode(std::unique_ptr<Port> port, uint32_t ip);
+  EngineNode(const std::string& dev, uint32_t ip)
+      : EngineNode(OpenTestPort(dev), ip) {}
   ~EngineNode();
 
   RoceQp& qp() { return *qp_; }
@@ -45,7 +48,10 @@ class EngineNode : public NicNode, private QpEvents {
 
 // Two connected nodes at `ring:NAME`: 10.1.0.1 and 10.1.0.2.
 struct NodePair {
-  explicit NodePair(const std::string& name);
+  explicit NodePair(const std::string& name)
+      : NodePair(OpenTestPort("ring:" + name + ":a"),
+                 OpenTestPort("ring:" + name + ":b")) {}
+  NodePair(std::unique_ptr<Port> port_a, std::unique_ptr<Port> port_b);
   EngineNode a;
   EngineNode b;
 };

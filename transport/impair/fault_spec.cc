@@ -163,13 +163,19 @@ void ReadRed(Values& values, Draft& draft) {
   if (red.min_bytes >= red.max_bytes) values.Fail();
 }
 
-void ReadStall(Values& values, Draft& draft) {
-  Stall& stall = draft.spec.config.stall;
-  stall.after = values.Time(0, kAgeMaxNs);
-  stall.length = values.Time(1, kAgeMaxNs);
+void ReadSpell(Values& values, Spell& spell) {
+  spell.after = values.Time(0, kAgeMaxNs);
+  spell.length = values.Time(1, kAgeMaxNs);
   if (values.done()) return;
-  stall.every = values.Time(1, kAgeMaxNs);
-  if (stall.every <= stall.length) values.Fail();
+  spell.every = values.Time(1, kAgeMaxNs);
+  if (spell.every <= spell.length) values.Fail();
+}
+
+void ReadReset(Values& values, Draft& draft) {
+  Spell& reset = draft.spec.device.reset;
+  reset.after = values.Time(1, kAgeMaxNs);
+  reset.length = Duration::Nanoseconds(1);
+  if (!values.done()) reset.every = values.Time(kMilli, kAgeMaxNs);
 }
 
 void ReadDirection(Values& values, Draft& draft) {
@@ -199,6 +205,9 @@ void ReadSeed(Values& values, Draft& draft) {
   draft.spec.seed = seed;
 }
 
+#define URNIC_SPELL                                                         \
+  "AFTER:LENGTH[:EVERY], times of up to 86400s, LENGTH above 0s and below " \
+  "EVERY"
 constexpr Key kKeys[] = {
     {"loss", [](Values& v, Draft& d) { d.spec.config.loss_ppm = v.Share(); },
      "loss=P, a share of 0% to 100% in steps of 0.0001%"},
@@ -231,17 +240,29 @@ constexpr Key kKeys[] = {
     {"red", ReadRed,
      "red=MIN:MAX[:P], sizes of up to 1024MB with MIN below MAX, and a share "
      "of 0% to 100%"},
-    {"stall", ReadStall,
-     "stall=AFTER:LENGTH[:EVERY], times of up to 86400s, LENGTH above 0s and "
-     "below EVERY"},
+    {"stall", [](Values& v, Draft& d) { ReadSpell(v, d.spec.config.stall); },
+     "stall=" URNIC_SPELL},
     {"die",
      [](Values& v, Draft& d) {
        d.spec.config.die_after = v.Time(1, kAgeMaxNs);
      },
      "die=T of 1ns to 86400s"},
     {"direction", ReadDirection, "direction=both, out or in"},
+    {"down", [](Values& v, Draft& d) { ReadSpell(v, d.spec.device.down); },
+     "down=" URNIC_SPELL},
+    {"remove", [](Values& v, Draft& d) { ReadSpell(v, d.spec.device.removed); },
+     "remove=" URNIC_SPELL},
+    {"freeze", [](Values& v, Draft& d) { ReadSpell(v, d.spec.device.frozen); },
+     "freeze=" URNIC_SPELL},
+    {"stuck", [](Values& v, Draft& d) { ReadSpell(v, d.spec.device.stuck); },
+     "stuck=" URNIC_SPELL},
+    {"reset", ReadReset,
+     "reset=AFTER[:EVERY], times of up to 86400s, AFTER above 0s and EVERY of "
+     "1ms at least"},
     {"seed", ReadSeed, "seed=N of 0 to 18446744073709551615"},
 };
+
+#undef URNIC_SPELL
 
 absl::Status Wrong(std::string_view item, const char* what,
                    std::string_view form) {

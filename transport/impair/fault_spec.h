@@ -14,10 +14,16 @@
 //        | "rate=" R                   a slow wire
 //        | "buffer=" S                 the queue in front of it (256KB)
 //        | "red=" MIN ":" MAX [ ":" P ]   sizes: ECN marks by its length
-//        | "stall=" AFTER ":" LENGTH [ ":" EVERY ]   times
+//        | "stall=" SPELL
 //        | "die=" T                    from then on everything is lost
 //        | "direction=" ( "both" | "out" | "in" )
+//        | "down=" SPELL           the link is down
+//        | "remove=" SPELL         the device is not there
+//        | "freeze=" SPELL         it sends and receives nothing
+//        | "stuck=" SPELL          it takes nothing to send
+//        | "reset=" T [ ":" EVERY ]   it starts again from nothing
 //        | "seed=" N                   0 to 2^64 - 1 (1)
+//   SPELL = AFTER ":" LENGTH [ ":" EVERY ]   times
 //   P = number "%"                     steps of 0.0001%
 //   T = number ( "ns" | "us" | "ms" | "s" )
 //   S = number ( "B" | "KB" | "MB" )   1 KB is 1024 bytes
@@ -36,8 +42,18 @@ namespace urnic::impair {
 
 enum class Direction : uint8_t { kBoth, kOut, kIn };
 
+// Faults of the port's device, not of its wire.
+struct DeviceFaults {
+  Spell down;
+  Spell removed;
+  Spell frozen;
+  Spell stuck;
+  Spell reset;  // of no length to speak of
+};
+
 struct FaultSpec {
   Config config;
+  DeviceFaults device;
   Direction direction = Direction::kBoth;
   uint64_t seed = 1;
 };

@@ -43,6 +43,21 @@ TEST(FaultSpecTest, EveryKeyIsRead) {
   EXPECT_EQ(spec->seed, 7u);
 }
 
+TEST(FaultSpecTest, FaultsOfTheDevice) {
+  const auto spec = ParseFaultSpec(
+      "down=1s:2s:10s,remove=3s:4s,freeze=5s:6ms,stuck=7s:8s,reset=9s:20s");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const DeviceFaults& d = spec->device;
+  EXPECT_EQ(d.down.after, Duration::Seconds(1));
+  EXPECT_EQ(d.down.length, Duration::Seconds(2));
+  EXPECT_EQ(d.down.every, Duration::Seconds(10));
+  EXPECT_EQ(d.removed.length, Duration::Seconds(4));
+  EXPECT_EQ(d.frozen.length, Duration::Milliseconds(6));
+  EXPECT_EQ(d.stuck.after, Duration::Seconds(7));
+  EXPECT_EQ(d.reset.after, Duration::Seconds(9));
+  EXPECT_EQ(d.reset.every, Duration::Seconds(20));
+}
+
 TEST(FaultSpecTest, OmittedValuesHaveTheirDefaults) {
   const auto spec = ParseFaultSpec("reorder=1%");
   ASSERT_TRUE(spec.ok());
@@ -105,6 +120,12 @@ TEST(FaultSpecTest, MistakesNameTheItemAndWhatItMayBe) {
       {"stall=5s:2s:2s", "below EVERY"},
       {"stall=5s:2s:3s:4s", "AFTER:LENGTH"},
       {"die=0s", "die=T of 1ns"},
+      {"down=1s", "AFTER:LENGTH"},
+      {"remove=1s:2s:1s", "below EVERY"},
+      {"freeze=1s:0s", "LENGTH above 0s"},
+      {"stuck=x:1s", "AFTER:LENGTH"},
+      {"reset=0s", "AFTER above 0s"},
+      {"reset=1s:1us", "EVERY of 1ms"},
       {"die=86401s", "86400s"},
       {"direction=up", "both, out or in"},
       {"seed=18446744073709551616", "18446744073709551615"},

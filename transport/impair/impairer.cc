@@ -34,7 +34,7 @@ Duration Impairer::Below(Duration limit) {
 
 Duration Impairer::Unstalled(Time now) const {
   const Duration age = now - start_;
-  const Stall& stall = config_.stall;
+  const Spell& stall = config_.stall;
   const Duration into = age - stall.after;
   if (stall.length == Duration() || into < Duration()) return age;
   if (stall.every == Duration()) return age - std::min(into, stall.length);
@@ -44,7 +44,7 @@ Duration Impairer::Unstalled(Time now) const {
 }
 
 Time Impairer::WhenUnstalled(Duration unstalled) const {
-  const Stall& stall = config_.stall;
+  const Spell& stall = config_.stall;
   const Time then = start_ + unstalled;
   const Duration into = unstalled - stall.after;
   if (stall.length == Duration() || into < Duration()) return then;

@@ -24,6 +24,7 @@
 #include "transport/base/random.h"
 #include "transport/base/time.h"
 #include "transport/impair/counts.h"
+#include "transport/impair/spell.h"
 
 namespace urnic::impair {
 
@@ -49,15 +50,6 @@ struct Red {
   uint32_t max_ppm = kAll;
 };
 
-// From `after` on, for `length`, nothing leaves the queue; repeated at
-// intervals of `every` (start to start; 0: once). REQUIRES: every = 0 or every
-// > length
-struct Stall {
-  Duration after = {};
-  Duration length = {};  // 0: off
-  Duration every = {};
-};
-
 struct Config {
   Duration delay;
   Duration jitter;
@@ -73,7 +65,7 @@ struct Config {
   uint64_t bits_per_second = 0;  // 0: infinitely fast, without a queue
   uint64_t buffer_bytes = 0;     // of the queue in front of `rate`
   Red red;
-  Stall stall;
+  Spell stall;         // nothing leaves the queue
   Duration die_after;  // 0: never
 };
 

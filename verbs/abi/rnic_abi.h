@@ -213,6 +213,33 @@ struct urnic_queue_indices {
 URNIC_ABI_ASSERT(sizeof(struct urnic_queue_indices) == 2 * URNIC_ABI_LINE);
 URNIC_ABI_ASSERT(offsetof(struct urnic_queue_indices, consumer) == 64);
 
+/* The mailbox of a port, in a page of its own: by it the RNIC tells the
+ * program's side of a fatal error without a system call (document E, 5.3.2.4).
+ * Who posts or polls looks at `state`. Only the RNIC writes. */
+enum urnic_device_state {
+  URNIC_DEVICE_WORKS = 0,
+  /* Queue pairs go to ERR. Nothing can be posted. */
+  URNIC_DEVICE_FAILS = 1,
+  /* All queue pairs are in ERR, and their requests are flushed: besides these,
+   * no completion will come. */
+  URNIC_DEVICE_FAILED = 2,
+};
+
+#define URNIC_MAILBOX_BYTES 4096u
+#define URNIC_MAILBOX_MARK "uRNIC-MB"
+
+struct urnic_mailbox {
+  char mark[8]; /* URNIC_MAILBOX_MARK, for people */
+  uint32_t version;
+  uint32_t state;    /* enum urnic_device_state */
+  uint32_t code;     /* why it failed last: ras/errors/error_codes.def */
+  uint32_t failures; /* so far */
+  uint64_t at_ns;    /* of the last one, on the RNIC's clock */
+  uint8_t reserved[URNIC_MAILBOX_BYTES - 32];
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_mailbox) == URNIC_MAILBOX_BYTES);
+URNIC_ABI_ASSERT(offsetof(struct urnic_mailbox, state) == 12);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

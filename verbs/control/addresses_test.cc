@@ -122,6 +122,7 @@ struct Listener final : EventSink {
   void OnSrqLimit(Srq&) override {}
   void OnSrqError(Srq&) override {}
   void OnPortState(bool) override {}
+  void OnDeviceFatal() override {}
   void OnGidChange() override { ++changes; }
   int changes = 0;
 };

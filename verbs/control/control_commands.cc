@@ -221,6 +221,11 @@ std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
       DescribeMemory(nic, out);
       return std::nullopt;
     }};
+  if (kind == "offender")
+    return {[&](uint64_t, auto& out) {
+      nic.offenders().Describe(nic, out);
+      return std::nullopt;
+    }};
   if (kind == "trace") {
     const auto reader = std::make_shared<TraceReader>(nic);
     return {
@@ -316,6 +321,10 @@ std::optional<Duration> LongestOf(std::string_view request) {
 
 void SetConnectionHooks(const ConnectionHooks* hooks) {
   g_connection_hooks.store(hooks);
+}
+
+const ConnectionHooks* TheConnectionHooks() {
+  return g_connection_hooks.load();
 }
 
 void AnswerControl(OpenNic& nic, std::string_view request,

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "transport/wire/address.h"
 #include "verbs/control/control_socket.h"
 
 namespace urnic::control {
@@ -24,9 +25,16 @@ struct ConnectionHooks {
   // As OpenNic::Describe(), for ids of rdma_cm.
   std::optional<uint64_t> (*describe_ids)(std::string_view device,
                                           uint64_t serial, std::string& out);
+  // Disconnects the connections on the device that have this address, and
+  // returns how many there were. Outside of the token.
+  uint32_t (*end_connections)(std::string_view device, const wire::Gid& local);
+  // Tells the ids on the device that it has failed. Outside of the token.
+  void (*device_failed)(std::string_view device);
 };
 // `hooks` lives as long as the process. The last call counts. Any thread.
 void SetConnectionHooks(const ConnectionHooks* hooks);
+// Null: there is no owner.
+const ConnectionHooks* TheConnectionHooks();
 
 // Answers any text. Waits for the engine's token. Any thread.
 void AnswerControl(OpenNic& nic, std::string_view request,

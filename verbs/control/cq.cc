@@ -61,6 +61,7 @@ Cq::Cq(Device& device, const CqRequest& request, QueueMemory indices,
       engine_end_(RingOf(ring_), indices_.indices_at(0), entries, this, this) {
   polling_.ring =
       CompletionRing(RingOf(ring_), indices_.indices_at(0), entries);
+  polling_.mailbox = device.mailbox();
   if (!request.single_threaded) polling_.lock = &polling_.lock_storage;
   if (request.ignore_overrun) engine_end_.IgnoreOverrun();
   device.cqs().Enter(*this, serial_);

@@ -73,6 +73,7 @@ class Cq final : public Tracked<Cq>, private EngineEvents {
     CompletionRing ring;
     SpinLock lock_storage;
     SpinLock* lock = nullptr;  // null: single_threaded
+    const urnic_mailbox* mailbox = nullptr;
     // About: several threads count without a lock.
     std::atomic<uint32_t> polls_since_progress{0};
   };

@@ -79,29 +79,56 @@ void Device::NoteRefusal(const absl::Status& status) {
                            .text = std::string(WithoutCode(status))});
 }
 
-void Device::NotePostRefusal(Failure failure) {
-  constexpr Duration kPatience = Duration::Microseconds(100);
+void Device::NoteWithin(Duration patience, Failure failure) {
   DebugLog(absl::StrCat(ErrorName(failure.code), ": ", failure.text));
   failure.iwarp = HasService(kind(), QpService::kIwarp);
-  Engine::ControlScope scope(engine(), kPatience);
+  Engine::ControlScope scope(engine(), patience);
   if (scope.entered()) engine().failures().Add(std::move(failure));
 }
 
-void Device::NoteLateThread(pid_t thread, const char* verb) {
-  NotePostRefusal({.code = ErrorCode::kThreadLate,
-                   .text = absl::StrCat(
-                       "thread ", thread, " of this program does not leave ",
-                       verb != nullptr ? verb : "a verb that posts or polls")});
+uint64_t Device::NoteLateThread(pid_t thread, const char* verb) {
+  const std::string what =
+      absl::StrCat("thread ", thread, " of this program does not leave ",
+                   verb != nullptr ? verb : "a verb that posts or polls");
+  NotePostRefusal({.code = ErrorCode::kThreadLate, .text = what});
+  return open_nic_->offenders().Add(Offence::kThread, what);
+}
+
+template <typename F>
+void Device::ForEachQp(F&& f) {
+  constexpr size_t kStep = 64;
+  std::optional<uint64_t> serial = 0;
+  while (serial) serial = qps_.Visit(*serial, kStep, f);
 }
 
 void Device::FenceQp(uint32_t number, const void* user) {
-  constexpr size_t kStep = 64;
-  std::optional<uint64_t> serial = 0;
-  while (serial) {
-    serial = qps_.Visit(*serial, kStep, [=](Qp& qp) {
-      if (qp.qpn() == number) qp.Fence(user);
-    });
+  ForEachQp([=](Qp& qp) {
+    if (qp.qpn() == number) qp.Fail(user);
+  });
+}
+
+uint32_t Device::FailQpsFrom(const wire::Gid& local) {
+  uint32_t count = 0;
+  ForEachQp([&](Qp& qp) { count += qp.FailIfFrom(local) ? 1 : 0; });
+  return count;
+}
+
+std::vector<uint32_t> Device::BusyQps() {
+  std::vector<uint32_t> numbers;
+  ForEachQp([&](Qp& qp) {
+    if (qp.IsBusy()) numbers.push_back(qp.qpn());
+  });
+  return numbers;
+}
+
+void Device::OnDeviceFailed() {
+  {
+    std::lock_guard lock(listeners_mutex_);
+    for (EventSink* sink : listeners_) sink->OnDeviceFatal();
   }
+  ForEachQp([](Qp& qp) {
+    if (qp.IsBusy()) qp.Fail();
+  });
 }
 
 void Device::Listen(EventSink* sink) {

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -75,11 +76,22 @@ class Device final : private OpenNic::Watcher {
   // The same for a call that posts, and so does not wait: if another thread has
   // the token for 100 us, the debug log alone is told. `failure.iwarp` is set
   // here.
-  void NotePostRefusal(Failure failure);
+  void NotePostRefusal(Failure failure) {
+    NoteWithin(Duration::Microseconds(100), std::move(failure));
+  }
+  // The same for a mistake of the program that should be seen: it waits longer.
+  void NoteMisuse(Failure failure) {
+    NoteWithin(Duration::Milliseconds(100), std::move(failure));
+  }
+  // Refused while the device recovers (recovery.h).
+  absl::Status CheckWorks() const { return open_nic_->recovery().CheckWorks(); }
+  const urnic_mailbox* mailbox() const {
+    return open_nic_->recovery().mailbox();
+  }
 
   // A thread has been inside `verb` for long (null: one that posts or polls),
-  // and another waits until it leaves.
-  void NoteLateThread(pid_t thread, const char* verb);
+  // and another waits until it leaves. Returns its number in Offenders.
+  uint64_t NoteLateThread(pid_t thread, const char* verb);
   // The queue pair `number` fails, and `user`, as given to Qp::Create() or
   // Open(), hears no more of it: the program has written over it.
   void FenceQp(uint32_t number, const void* user);
@@ -111,7 +123,14 @@ class Device final : private OpenNic::Watcher {
  private:
   Device(const urnic_device_identity& identity,
          std::shared_ptr<OpenNic> open_nic);
+  void NoteWithin(Duration patience, Failure failure);
+  // Calls f(qp) for all queue pairs, a few at a time.
+  template <typename F>
+  void ForEachQp(F&& f);
   void OnPortState(bool active) override;
+  void OnDeviceFailed() override;
+  uint32_t FailQpsFrom(const wire::Gid& local) override;
+  std::vector<uint32_t> BusyQps() override;
   void OnAddressesChanged() override;
   std::optional<uint64_t> Describe(ObjectKind what, uint64_t serial,
                                    std::string& out) override;

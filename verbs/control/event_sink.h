@@ -32,6 +32,9 @@ class EventSink {
   // already show the new state. Called by the port's control thread, for sinks
   // that listen to the device (Device::Listen).
   virtual void OnPortState(bool active) = 0;
+  // The device has failed (IBV_EVENT_DEVICE_FATAL, recovery.h). Called by a
+  // thread of the RNIC, for the same sinks.
+  virtual void OnDeviceFatal() = 0;
   // An address was added or removed (IBV_EVENT_GID_CHANGE). The GID table and
   // sysfs already show it. Called by the thread that made the change, for the
   // same sinks.

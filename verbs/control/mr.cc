@@ -125,6 +125,7 @@ absl::StatusOr<std::unique_ptr<Mr>> Mr::RegisterNull(Pd& pd) {
 }
 
 absl::Status Mr::Reregister(uint32_t what, Pd& pd, const MrRequest& request) {
+  if (absl::Status s = pd.device().CheckWorks(); !s.ok()) return s;
   MrRequest next = request_;
   if (next.bytes == 0) {
     return Refusal(ErrorCode::kBadAttribute, "rereg_mr: this is a null region");

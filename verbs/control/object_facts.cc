@@ -21,6 +21,7 @@
 #include "verbs/control/device.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/control/mailbox.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/mw.h"
 #include "verbs/control/qp.h"
@@ -33,6 +34,9 @@ namespace {
 // By ObjectKind.
 constexpr std::array<std::string_view, 10> kNames = {
     "dev", "link", "qp", "cq", "mr", "mw", "pd", "srq", "ah", "tcp"};
+
+// By urnic_device_state.
+constexpr const char* kDeviceStates[] = {"works", "fails", "failed"};
 
 // By CompletionQueue::Arm.
 constexpr const char* kArmNames[] = {"no", "solicited", "any"};
@@ -94,6 +98,9 @@ void DescribeLink(Device& device, std::string& out) {
   facts.Add("why", info.text);
   AddOwner(ThisProcess(), facts);
   facts.BeginDetails();
+  const urnic_mailbox& mailbox = *device.mailbox();
+  facts.Add("device-state", kDeviceStates[StateIn(mailbox)]);
+  facts.Add("device-failures", mailbox.failures);
   facts.Add("rx-ring", info.rx_ring);
   facts.Add("tx-ring", info.tx_ring);
   AddCounters(device.port().counters(), facts);

@@ -46,8 +46,17 @@ uint8_t MtuCode(uint32_t bytes) {
 // right after they open the device. A port that has not come up yet (its text
 // is empty), or that the user must fix first, does not.
 bool IsActive(const PortInfo& info) {
-  return !info.text.empty() && info.state != PortState::kFailed &&
-         info.state != PortState::kLinkDown && info.remedy.empty();
+  switch (info.state) {
+    case PortState::kFailed:
+    case PortState::kLinkDown:
+    case PortState::kRemoved:
+      return false;
+    case PortState::kStarting:
+    case PortState::kUp:
+    case PortState::kNoPeer:
+      break;
+  }
+  return !info.text.empty() && info.remedy.empty();
 }
 
 }  // namespace
@@ -191,6 +200,7 @@ absl::Status OpenNic::Start() {
   auto port = MakePort();
   if (!port.ok()) return port.status();
   nic_ = std::make_unique<Nic>(*std::move(port), MakeNicConfig(*options));
+  recovery_ = std::make_unique<Recovery>(*this);
   // The connection management of iWARP does not use QP1.
   if (Has(URNIC_DEVICE_ROCE)) {
     no_listener_ = std::make_unique<NoListener>(identity_.sys_image_guid);
@@ -209,11 +219,12 @@ absl::Status OpenNic::Start() {
   nic_->AwaitPort();
   {
     std::lock_guard lock(announce_mutex_);
-    may_announce_ = true;
+    is_whole_ = true;
     was_up_ = false;
   }
   AnnounceIfUp(nic_->port().info());
   std::lock_guard lock(watchers_mutex_);
+  recovery_->OnPort(nic_->port().info());
   if (!told_active_) {
     // Not reported: it is down from the start, or a port without a wire.
     told_active_ = IsActive(nic_->port().info());
@@ -227,8 +238,9 @@ OpenNic::~OpenNic() {
   if (nic_ == nullptr) return;
   {
     std::lock_guard lock(announce_mutex_);
-    may_announce_ = false;
+    is_whole_ = false;
   }
+  recovery_ = nullptr;
   nic_->AwaitHeldFrames();
   Report();
   NameLeaks();
@@ -274,32 +286,88 @@ void OpenNic::Report() {
 
 void OpenNic::OnPortReport(const PortInfo& info) {
   std::lock_guard lock(watchers_mutex_);
-  const bool active = IsActive(info);
+  // The recovery does not end meanwhile.
+  std::lock_guard whole(announce_mutex_);
+  TellPortState(info, is_whole_);
+  if (is_whole_) recovery_->OnPort(info);
+}
+
+void OpenNic::TellPortState(const PortInfo& info, bool is_whole) {
+  const bool active = IsActive(info) && (!is_whole || recovery_->works());
   if (active == told_active_) return;
   told_active_ = active;
   ShowPortState();
-  NotePortState(info);
+  if (is_whole) {
+    NoteOfPort(active ? ErrorCode::kPortUp : ErrorCode::kPortDown, info.text);
+  }
   for (Watcher* watcher : watchers_) watcher->OnPortState(active);
 }
 
-void OpenNic::NotePortState(const PortInfo& info) {
-  std::lock_guard lock(announce_mutex_);
-  if (!may_announce_) return;
+void OpenNic::NoteOfPort(ErrorCode code, const std::string& text) {
   Engine::ControlScope scope(engine());
   for (const bool iwarp : {false, true}) {
     if (!Has(iwarp ? URNIC_DEVICE_IWARP : URNIC_DEVICE_ROCE)) continue;
-    engine().failures().Add(
-        {.code = told_active_ ? ErrorCode::kPortUp : ErrorCode::kPortDown,
-         .iwarp = iwarp,
-         .text = info.text});
+    engine().failures().Add({.code = code, .iwarp = iwarp, .text = text});
   }
+}
+
+void OpenNic::OnDeviceFailed(const std::string& why) {
+  NoteOfPort(ErrorCode::kDeviceFatal, why);
+  {
+    std::lock_guard lock(watchers_mutex_);
+    for (Watcher* watcher : watchers_) watcher->OnDeviceFailed();
+  }
+  const ConnectionHooks* const hooks = TheConnectionHooks();
+  if (hooks == nullptr) return;
+  for (const std::string& device : DeviceNames()) hooks->device_failed(device);
+}
+
+void OpenNic::OnDeviceRecovered() {
+  NoteOfPort(ErrorCode::kDeviceRecovered, port().info().text);
+  std::lock_guard lock(watchers_mutex_);
+  TellPortState(port().info(), /*is_whole=*/true);
+}
+
+std::vector<std::pair<std::string, uint32_t>> OpenNic::BusyQps() {
+  std::vector<std::pair<std::string, uint32_t>> failed;
+  std::lock_guard lock(watchers_mutex_);
+  for (Watcher* watcher : watchers_) {
+    for (const uint32_t number : watcher->BusyQps())
+      failed.emplace_back(watcher->name(), number);
+  }
+  return failed;
+}
+
+void OpenNic::EndConnectionsFrom(const wire::Gid& local) {
+  // Time for the peers to answer a farewell.
+  constexpr Duration kFarewell = Duration::Milliseconds(20);
+  uint32_t ended = 0;
+  if (const ConnectionHooks* const hooks = TheConnectionHooks()) {
+    for (const std::string& device : DeviceNames())
+      ended += hooks->end_connections(device, local);
+  }
+  const Time end = engine().Now() + kFarewell;
+  while (ended != 0 && engine().Now() < end) {
+    engine().Progress();
+    GiveWay();
+  }
+  uint32_t failed = 0;
+  {
+    std::lock_guard lock(watchers_mutex_);
+    for (Watcher* watcher : watchers_) failed += watcher->FailQpsFrom(local);
+  }
+  if (ended + failed == 0) return;
+  NoteOfPort(ErrorCode::kAddressRemoved,
+             absl::StrCat(wire::IpText(local), ": ", ended,
+                          " connections of rdma_cm were disconnected, ", failed,
+                          " queue pairs failed"));
 }
 
 void OpenNic::AnnounceIfUp(const PortInfo& info) {
   std::lock_guard lock(announce_mutex_);
   const bool comes_up = info.state == PortState::kUp && !was_up_;
   was_up_ = info.state == PortState::kUp;
-  if (!comes_up || !may_announce_) return;
+  if (!comes_up || !is_whole_) return;
   Engine::ControlScope scope(engine());
   network().Announce();
 }
@@ -334,6 +402,10 @@ absl::Status OpenNic::AddAddress(const urnic_ip_address& address) {
 absl::Status OpenNic::RemoveAddress(const urnic_ip_address& address) {
   std::lock_guard lock(address_change_mutex_);
   if (absl::Status s = gids_->Remove(address); !s.ok()) return s;
+  // The engine still has it.
+  wire::Gid gid;
+  urnic_ip_address_gid(&address, gid.bytes.data());
+  EndConnectionsFrom(gid);
   return OnAddressesChanged();
 }
 
@@ -413,7 +485,7 @@ PortAttributes OpenNic::QueryPort() const {
   };
   return {.bad_pkeys = count(RxVerdict::kBadPkey),
           .bad_qkeys = count(RxVerdict::kBadQkey),
-          .active = IsActive(nic_->port().info()),
+          .active = IsActive(nic_->port().info()) && recovery_->works(),
           .active_mtu = MtuCode(mtu_max())};
 }
 

@@ -20,12 +20,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port.h"
+#include "ras/errors/error_code.h"
 #include "ras/memory/memory_tracker.h"
 #include "verbs/control/control_socket.h"
 #include "verbs/control/device_routes.h"
@@ -33,7 +35,9 @@
 #include "verbs/control/gid_table.h"
 #include "verbs/control/no_listener.h"
 #include "verbs/control/object_facts.h"
+#include "verbs/control/offenders.h"
 #include "verbs/control/recorder.h"
+#include "verbs/control/recovery.h"
 #include "verbs/identity/device_identity.h"
 
 namespace urnic::control {
@@ -68,6 +72,13 @@ class OpenNic {
     // An address was added or removed. gids() and sysfs already show it. Called
     // by the thread that made the change.
     virtual void OnAddressesChanged() = 0;
+    // The device has failed: its busy queue pairs go to ERR, and everyone is
+    // told. Called by the recovery's thread.
+    virtual void OnDeviceFailed() = 0;
+    // The same for queue pairs with a path from this address. Returns how many.
+    virtual uint32_t FailQpsFrom(const wire::Gid& local) = 0;
+    // The numbers of the queue pairs in RTR and beyond. Any thread.
+    virtual std::vector<uint32_t> BusyQps() = 0;
     // Appends the lines of facts of some of its objects (object_facts.h), from
     // that number on. Returns the number to continue from; none: that was all.
     // Any thread.
@@ -139,6 +150,19 @@ class OpenNic {
   absl::Status AddRoute(const net::Route& route);
   absl::Status RemoveRoute(const net::Route& route);
 
+  // What keeps it from closing or recovering.
+  Offenders& offenders() { return offenders_; }
+  Recovery& recovery() { return *recovery_; }
+  const Recovery& recovery() const { return *recovery_; }
+  // For the recovery: tells everyone, with the port's words.
+  void OnDeviceFailed(const std::string& why);
+  void OnDeviceRecovered();
+  // The busy queue pairs, each with its device. While the device fails, these
+  // are those that have failed.
+  std::vector<std::pair<std::string, uint32_t>> BusyQps();
+  // A failure of the port, for each of its devices.
+  void NoteOfPort(ErrorCode code, const std::string& text);
+
   PortAttributes QueryPort() const;
   // Until Unwatch() returns, `watcher` is told of changes.
   void Watch(Watcher* watcher);
@@ -166,13 +190,17 @@ class OpenNic {
   void NameLeaks();
   // Passes reports of the port to watchers. The port's thread.
   void OnPortReport(const PortInfo& info);
+  // Tells watchers and sysfs whether the port is active, if that has changed.
+  // `is_whole`: the recovery exists. REQUIRES: watchers_mutex_ is held.
+  void TellPortState(const PortInfo& info, bool is_whole);
   // Announces our addresses to neighbours. The port's thread.
   void AnnounceIfUp(const PortInfo& info);
   // Writes the state of the port to sysfs, for each of its devices. REQUIRES:
   // watchers_mutex_ is held.
   void ShowPortState();
-  // For `urnic show error`. REQUIRES: watchers_mutex_ is held.
-  void NotePortState(const PortInfo& info);
+  // Before our address goes: its connections end while they can still tell
+  // their peers.
+  void EndConnectionsFrom(const wire::Gid& local);
   absl::Status OnAddressesChanged();
   void OnRoutesChanged();
   bool Has(int kind) const { return (identity_.kinds & 1u << kind) != 0; }
@@ -186,13 +214,15 @@ class OpenNic {
   std::vector<Watcher*> watchers_;  // under watchers_mutex_
   bool told_active_ = false;        // the same
   std::mutex announce_mutex_;
-  bool may_announce_ = false;  // under announce_mutex_: the NIC is whole
-  bool was_up_ = false;        // the same
+  bool is_whole_ = false;  // under announce_mutex_: the NIC and its recovery
+  bool was_up_ = false;    // the same
 
   // The order matters: the NIC is destroyed before the members that it calls.
   std::unique_ptr<NoListener> no_listener_;
   std::unique_ptr<Nic> nic_;
   DeviceRoutes routes_;
+  Offenders offenders_;
+  std::unique_ptr<Recovery> recovery_;
   std::unique_ptr<ControlSocket> control_socket_;
   std::unique_ptr<ErrorLog> error_log_;
   std::unique_ptr<Recorder> recorder_;

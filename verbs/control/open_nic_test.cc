@@ -40,6 +40,7 @@ class Listener final : public EventSink {
   void OnSrqLimit(Srq&) override {}
   void OnSrqError(Srq&) override {}
   void OnPortState(bool) override {}
+  void OnDeviceFatal() override {}
   void OnGidChange() override { ++changes; }
   int changes = 0;
 };

@@ -103,6 +103,7 @@ Qp::Qp(Device& device, const QpRequest& request, const QpLayout& layout,
                          memory_.indices_at(QpLayout::kRqIndices),
                          layout.rq_entries, layout.rq_stride);
   posting_.engine = &device.engine();
+  posting_.mailbox = device.mailbox();
   posting_.max_send_sge = caps_.max_send_sge;
   posting_.max_recv_sge = caps_.max_recv_sge;
   posting_.max_inline = caps_.max_inline_data;
@@ -216,9 +217,25 @@ bool Qp::IsDraining() const {
   return engine_qp_->is_roce_qp() && RoceQp::Of(*engine_qp_).sq_draining();
 }
 
-void Qp::Fence(const void* user) {
+void Qp::Fail(const void* user) {
   Engine::ControlScope scope(device_.engine());
   std::erase_if(listeners_, [&](const Listener& l) { return l.user == user; });
+  FailInEngine();
+}
+
+bool Qp::FailIfFrom(const wire::Gid& local) {
+  Engine::ControlScope scope(device_.engine());
+  const net::Path* const path = engine_qp_->serving_flow().common_path();
+  const QpState now = StateOf(*engine_qp_);
+  if (path == nullptr || path->local != local || now == QpState::kErr ||
+      now < QpState::kRtr) {
+    return false;
+  }
+  FailInEngine();
+  return true;
+}
+
+void Qp::FailInEngine() {
   const QpState now = StateOf(*engine_qp_);
   if (now == QpState::kErr) return;
   MoveInEngine(now, QpState::kErr, /*resets=*/false, engine_qp_->config());
@@ -384,6 +401,9 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   std::lock_guard lock(modify_mutex_);
   const QpState from = State();
   const QpState wanted = (mask & kQpState) != 0 ? change.qp_state : from;
+  if (wanted != QpState::kReset && wanted != QpState::kErr) {
+    if (absl::Status s = device_.CheckWorks(); !s.ok()) return Named(s);
+  }
   if ((mask & kQpCurState) != 0 && change.cur_qp_state != from) {
     return Named(Refusal(
         ErrorCode::kBadTransition,
@@ -496,6 +516,7 @@ QpAttributes Qp::Query() {
 }
 
 absl::Status Qp::JoinGroup(const wire::Gid& group) {
+  if (absl::Status s = device_.CheckWorks(); !s.ok()) return Named(s);
   if (!HasService(device_.kind(), QpService::kUd)) {
     return Named(Refusal(ErrorCode::kNotBuilt,
                          absl::StrCat("attach_mcast: ", device_.identity().name,

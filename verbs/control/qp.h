@@ -70,8 +70,14 @@ class Qp final : public Tracked<Qp>, private QpEvents {
   // Whether it is attached to any group.
   bool IsInGroup();
 
-  // It fails. The listener `user` hears no more of it, others hear that.
-  void Fence(const void* user);
+  // It fails. Its listeners hear that, except for `user`, who hears no more of
+  // it.
+  void Fail(const void* user = nullptr);
+  // It fails if its packets have this source. False: they have not, or it had
+  // failed before.
+  bool FailIfFrom(const wire::Gid& local);
+  // It has, or had, a peer: it is in RTR or beyond.
+  bool IsBusy() { return State() >= QpState::kRtr; }
 
   // The attributes as last set, with the current state. Of a queue pair of
   // iWARP that is or was connected, the depths of reads are the connection's.
@@ -86,6 +92,7 @@ class Qp final : public Tracked<Qp>, private QpEvents {
     WorkRing rq;
     EngineQp* engine_qp = nullptr;
     Engine* engine = nullptr;
+    const urnic_mailbox* mailbox = nullptr;
     SpinLock* sq_lock = nullptr;  // null: single_threaded
     SpinLock* rq_lock = nullptr;
     uint32_t max_send_sge = 0;
@@ -142,6 +149,9 @@ class Qp final : public Tracked<Qp>, private QpEvents {
   // REQUIRES: inside a ControlScope.
   void MoveInEngine(QpState now, QpState to, bool resets,
                     const QpConfig& config);
+  // To ERR, unless it is there. Listeners hear of it. REQUIRES: inside a
+  // ControlScope.
+  void FailInEngine();
   // Removes this queue pair's completions. REQUIRES: inside a ControlScope.
   void ForgetCompletions(uint32_t number);
   absl::Status Named(const absl::Status& status) const;

@@ -77,6 +77,7 @@ Srq::Srq(Pd& pd, const SrqRequest& request, const QpLayout& layout,
       owner_(ThisProcess()) {
   posting_.ring = RingIn(memory_, layout);
   posting_.max_sge = std::max(request.max_sge, 1u);
+  posting_.mailbox = pd.device().mailbox();
   if (!request.single_threaded) posting_.lock = &posting_.lock_storage;
   pd_.Ref();
   if (cq_ != nullptr) cq_->Ref();

@@ -69,6 +69,7 @@ class Srq final : public Tracked<Srq>, private SrqEvents {
   struct Posting {
     WorkRing ring;
     SpinLock* lock = nullptr;  // null: single_threaded
+    const urnic_mailbox* mailbox = nullptr;
     uint32_t max_sge = 0;
     SpinLock lock_storage;
   };

@@ -81,21 +81,33 @@ TEST_F(AddressChangeTest, QueriesShowTheCurrentTable) {
   EXPECT_EQ(TableSize(), before);
 }
 
-TEST_F(AddressChangeTest, RequestsFromARemovedAddressFail) {
+TEST_F(AddressChangeTest, QueuePairsFailWithTheirAddress) {
   Change("add");
   PairOptions options;
   options.gid_index = kGidIndexNew;
-  options.timeout = 8;  // 1 ms
   Pair pair(device_, options);
-  const auto send = [&] {
-    EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 8)}), 0);
-    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
-    return pair.a.Poll().status;
-  };
-  EXPECT_EQ(send(), IBV_WC_SUCCESS);
-  Change("del");
-  EXPECT_EQ(send(), IBV_WC_RETRY_EXC_ERR);
+  PairOptions others;
+  others.gid_index = kGidIndexIpv4;
+  Pair stays(device_, others);
+  EXPECT_EQ(pair.b.PostRecv(0, {pair.b.Sge(0, 8)}), 0);
+  EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+  EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.a.PostRecv(1, {pair.a.Sge(0, 8)}), 0);
+  ASSERT_TRUE(Ask(absl::StrCat("addr del ", kAddress)).ok());
+  for (const int type :
+       {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_FATAL, IBV_EVENT_GID_CHANGE}) {
+    ibv_async_event event = {};
+    ASSERT_EQ(ibv_get_async_event(device_, &event), 0);
+    EXPECT_EQ(event.event_type, type);
+    ibv_ack_async_event(&event);
+  }
+  EXPECT_EQ(pair.a.Poll().status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(pair.a.State(), IBV_QPS_ERR);
+  EXPECT_EQ(pair.b.State(), IBV_QPS_ERR);
+  EXPECT_EQ(stays.a.State(), IBV_QPS_RTS);
+  const auto errors = Ask("show error");
+  ASSERT_TRUE(errors.ok());
+  EXPECT_THAT(*errors, HasSubstr("URN1916"));
 }
 
 TEST_F(AddressChangeTest, AnIndexIsRefusedWhileItIsEmpty) {

@@ -1,11 +1,13 @@
 #include "verbs/provider/context.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,9 +109,12 @@ namespace {
 template <typename Meant>
 void AwaitOutside(control::Device& device, Meant&& meant) {
   constexpr Duration kPatience = Duration::Seconds(1);
+  std::vector<uint64_t> offences;
   AwaitOthersOutside(meant, kPatience, [&](pid_t thread, const char* verb) {
-    device.NoteLateThread(thread, verb);
+    offences.push_back(device.NoteLateThread(thread, verb));
   });
+  for (const uint64_t offence : offences)
+    device.open_nic().offenders().Remove(offence);
 }
 
 }  // namespace
@@ -118,6 +123,28 @@ void Context::AwaitOthersOutside(const void* object) {
   const void* const creators = CreatorSpotOf(ContextAt(object));
   AwaitOutside(*device_,
                [=](const void* at) { return at == object || at == creators; });
+}
+
+Context::Wait::~Wait() {
+  if (offence_ != 0) context_.device().open_nic().offenders().Remove(offence_);
+  --context_.waits_;
+}
+
+void Context::Wait::Tell() const {
+  if (offence_ != 0) return;
+  offence_ = context_.device().open_nic().offenders().Add(
+      control::Offence::kEvents,
+      absl::StrCat(whose_,
+                   " is destroyed, but the program has not acknowledged its "
+                   "events (ibv_ack_async_event, ibv_ack_cq_events)"));
+}
+
+void Context::WaitOnce(pthread_mutex_t* mutex, pthread_cond_t* cond,
+                       const Wait& wait) {
+  timespec end = {};
+  clock_gettime(CLOCK_REALTIME, &end);
+  ++end.tv_sec;
+  if (pthread_cond_timedwait(cond, mutex, &end) != 0) wait.Tell();
 }
 
 template <typename T>
@@ -233,6 +260,10 @@ void Context::OnSrqError(control::Srq& srq) {
 void Context::OnPortState(bool active) {
   events_.Push(control::kPortNumber,
                active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+}
+
+void Context::OnDeviceFatal() {
+  events_.Push(/*element=*/0, IBV_EVENT_DEVICE_FATAL);
 }
 
 void Context::OnGidChange() {

@@ -80,19 +80,17 @@ class Context final : public control::EventSink {
   // all, so that peers find no memory any more. The rest stays.
   void DestroyWhatMayBe();
 
-  // While it exists, this thread waits in a destroying verb until the program
-  // has acknowledged events.
-  class Wait {
-   public:
-    explicit Wait(Context& context) : context_(context) { ++context_.waits_; }
-    ~Wait() { --context_.waits_; }
-    Wait(const Wait&) = delete;
-    Wait& operator=(const Wait&) = delete;
-
-   private:
-    Context& context_;
-    const Absence outside_;
-  };
+  // For destroying verbs, as the kernel's do: waits until the program has
+  // acknowledged its events. `done()` is asked under `mutex`, whenever `cond`
+  // is signalled. `whose`, as in "qp 17", is named if it takes long.
+  template <typename Done>
+  void AwaitAcknowledged(pthread_mutex_t* mutex, pthread_cond_t* cond,
+                         const std::string& whose, Done&& done) {
+    const Wait wait(*this, whose);
+    pthread_mutex_lock(mutex);
+    while (!done()) WaitOnce(mutex, cond, wait);
+    pthread_mutex_unlock(mutex);
+  }
 
   // As given to Add(), of an object that need not be intact; 0: unknown.
   uint32_t NumberOf(const void* object);
@@ -105,6 +103,7 @@ class Context final : public control::EventSink {
   void OnSrqLimit(control::Srq& srq) override;
   void OnSrqError(control::Srq& srq) override;
   void OnPortState(bool active) override;
+  void OnDeviceFatal() override;
   void OnGidChange() override;
 
  private:
@@ -122,6 +121,29 @@ class Context final : public control::EventSink {
   Set<SharedReceiveQueue>& SetOf(SharedReceiveQueue*) { return srqs_; }
   Set<CompletionQueueHandle>& SetOf(CompletionQueueHandle*) { return cqs_; }
   Set<QueuePair>& SetOf(QueuePair*) { return qps_; }
+
+  // While it exists, this thread waits for the program, and is outside.
+  class Wait {
+   public:
+    Wait(Context& context, const std::string& whose)
+        : context_(context), whose_(whose) {
+      ++context_.waits_;
+    }
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+    // It has waited for long.
+    void Tell() const;
+
+   private:
+    Context& context_;
+    const std::string& whose_;
+    mutable uint64_t offence_ = 0;
+    const Absence outside_;
+  };
+  // For a second at most, until the wait is told of.
+  static void WaitOnce(pthread_mutex_t* mutex, pthread_cond_t* cond,
+                       const Wait& wait);
 
   std::shared_ptr<control::Device> device_;
   AsyncEvents events_;

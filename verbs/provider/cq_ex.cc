@@ -42,6 +42,8 @@ int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   if (Next(*handle)) return 0;
   // After ENOENT, the program does not call end_poll.
   EndBatch(*handle);
+  if (control::HasFailed(*handle->control->polling().mailbox))
+    return errno = EBUSY;
   return ENOENT;
 }
 

@@ -63,13 +63,12 @@ void WaitForAcknowledgements(CompletionQueueHandle& handle) {
   }
   uint32_t async = handle.async_events;
   if (async != 0) async -= handle.context->events().Drop(element);
-  const Context::Wait wait(*handle.context);
-  pthread_mutex_lock(&handle.cq.mutex);
-  while (handle.cq.comp_events_completed != comp ||
-         handle.cq.async_events_completed != async) {
-    pthread_cond_wait(&handle.cq.cond, &handle.cq.mutex);
-  }
-  pthread_mutex_unlock(&handle.cq.mutex);
+  handle.context->AwaitAcknowledged(
+      &handle.cq.mutex, &handle.cq.cond,
+      absl::StrCat("cq ", handle.control->number()), [&] {
+        return handle.cq.comp_events_completed == comp &&
+               handle.cq.async_events_completed == async;
+      });
 }
 
 }  // namespace

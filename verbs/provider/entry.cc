@@ -80,7 +80,7 @@ int RefuseSuspect(const Suspect& suspect, const char* verb) {
       context.Fence(suspect.object, failure.qpn);
       break;
   }
-  context.device().NotePostRefusal(std::move(failure));
+  context.device().NoteMisuse(std::move(failure));
   return error;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "verbs/control/mailbox.h"
 #include "verbs/provider/objects.h"
 #include "verbs/provider/private_interface.h"
 
@@ -154,20 +155,26 @@ int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
 // What WriteBind() means by its errno.
 const char* WhyNoBind(int error);
 // Whether a call that posts was refused for a mistake of the program. A full
-// queue is none, since programs post until then, and a forked child has no
-// device.
-inline bool IsMistake(int error) { return error != ENOMEM && error != EIO; }
+// queue is none, since programs post until then; a forked child has no device;
+// and of a device that fails everyone knows.
+inline bool IsMistake(int error) {
+  return error != ENOMEM && error != EIO && error != EBUSY;
+}
 // Tells `urnic show error` and the logs of one. `failure` says whose call it
 // was. REQUIRES: IsMistake(error)
 void NoteRefusedPost(int error, ibv_context* context, Failure failure,
                      std::string why);
-// A queue pair that failed by itself takes requests in any state but RESET,
-// and flushes them. REQUIRES: no spin lock is held.
-inline bool MayPost(const std::atomic<bool>& may,
-                    control::Qp::Posting& posting) {
+// 0, or why nothing can be posted. EBUSY: the device fails. EINVAL: the queue
+// pair is not in the state for it. One that failed by itself takes requests in
+// any state but RESET, and flushes them. REQUIRES: no spin lock is held.
+inline int WhyNoPost(const std::atomic<bool>& may,
+                     control::Qp::Posting& posting) {
+  if (control::IsFailing(*posting.mailbox)) return EBUSY;
   return may.load(std::memory_order_relaxed) ||
-         posting.engine_qp->wants_recv_doorbell() ||
-         control::Qp::FindConnected(posting);
+                 posting.engine_qp->wants_recv_doorbell() ||
+                 control::Qp::FindConnected(posting)
+             ? 0
+             : EINVAL;
 }
 
 // Returns the errno of a control call, 0 for OK. If the call was refused, notes

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "verbs/control/mailbox.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
@@ -77,9 +78,14 @@ int PollCq(ibv_cq* cq, int entries, ibv_wc* wc) {
     return -1;
   }
   if (entries <= 0) return 0;
-  return static_cast<int>(
+  const uint32_t found =
       Poll(*handle, static_cast<uint32_t>(entries),
-           [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); }));
+           [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); });
+  if (found == 0 && control::HasFailed(*handle->control->polling().mailbox)) {
+    errno = EBUSY;
+    return -1;
+  }
+  return static_cast<int>(found);
 }
 
 bool PollOne(CompletionQueueHandle& handle) {

@@ -265,7 +265,7 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   if (__builtin_expect(!MayUse(inside, handle), 0))
     return RefuseAll(WhyNot(inside, qp, "post_send"), wr, bad);
   Posting& posting = *handle->posting;
-  int error = MayPost(posting.may_send, posting) ? 0 : EINVAL;
+  int error = WhyNoPost(posting.may_send, posting);
   if (__builtin_expect(error == 0, 1)) {
     posting.engine_qp->Prefetch();
     {
@@ -293,9 +293,8 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   if (__builtin_expect(!MayUse(inside, handle), 0))
     return RefuseAll(WhyNot(inside, qp, "post_recv"), wr, bad);
   Posting& posting = *handle->posting;
-  int error = posting.shares_receives || !MayPost(posting.may_recv, posting)
-                  ? EINVAL
-                  : 0;
+  int error =
+      posting.shares_receives ? EINVAL : WhyNoPost(posting.may_recv, posting);
   if (__builtin_expect(error == 0, 1)) {
     {
       control::OptionalLock lock(posting.rq_lock);
@@ -321,8 +320,8 @@ int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   if (__builtin_expect(!MayUse(inside, handle), 0))
     return RefuseAll(WhyNot(inside, srq, "post_srq_recv"), wr, bad);
   control::Srq::Posting& posting = handle->control->posting();
-  int error = 0;
-  {
+  int error = control::IsFailing(*posting.mailbox) ? EBUSY : 0;
+  if (__builtin_expect(error == 0, 1)) {
     control::OptionalLock lock(posting.lock);
     error = Fill(posting.ring, wr, [&](const ibv_recv_wr& r, uint8_t* entry) {
       return WriteRecv(posting.max_sge, r, entry);
@@ -343,8 +342,9 @@ int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
                     absl::StrCat("bind_mw: ", why));
     return error;
   };
-  if (!MayPost(posting.may_send, posting))
-    return refuse(EINVAL, "the queue pair is not in state RTS");
+  if (const int error = WhyNoPost(posting.may_send, posting))
+    return error == EBUSY ? error
+                          : refuse(error, "the queue pair is not in state RTS");
   if ((Bit(IBV_WR_BIND_MW) & posting.opcodes) == 0)
     return refuse(EINVAL, "its service binds no windows");
   if ((bind->send_flags & ~kSendFlags) != 0)

@@ -260,7 +260,7 @@ void WrStart(ibv_qp_ex* ex) {
   const Presence inside(&qp);
   if (!MayUse(inside, &qp)) return;
   Posting& posting = *qp.posting;
-  const int error = MayPost(posting.may_send, posting) ? 0 : EINVAL;
+  const int error = WhyNoPost(posting.may_send, posting);
   SendLock lock(qp);
   lock.Keep();
   qp.builder.store(ThisThread(), std::memory_order_relaxed);

@@ -386,14 +386,9 @@ int DestroyQp(ibv_qp* qp) {
   if (events != 0) {
     events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(qp));
   }
-  {
-    const Context::Wait wait(*handle->context);
-    pthread_mutex_lock(&qp->mutex);
-    while (qp->events_completed != events) {
-      pthread_cond_wait(&qp->cond, &qp->mutex);
-    }
-    pthread_mutex_unlock(&qp->mutex);
-  }
+  handle->context->AwaitAcknowledged(
+      &qp->mutex, &qp->cond, absl::StrCat("qp ", qp->qp_num),
+      [&] { return qp->events_completed == events; });
   pthread_cond_destroy(&qp->cond);
   pthread_mutex_destroy(&qp->mutex);
   ProtectionDomain* domain = handle->domain;

@@ -81,6 +81,14 @@ constexpr control::ConnectionHooks kConnectionHooks = {
     .describe_ids =
         [](std::string_view device, uint64_t serial, std::string& out) {
           return g_rdma_cm.load()->service->DescribeIds(device, serial, out);
+        },
+    .end_connections =
+        [](std::string_view device, const wire::Gid& local) {
+          return g_rdma_cm.load()->service->DisconnectFrom(device, local);
+        },
+    .device_failed =
+        [](std::string_view device) {
+          g_rdma_cm.load()->service->OnDeviceFailed(device);
         }};
 
 RdmaCm* TheRdmaCm() {

@@ -199,20 +199,16 @@ int DestroySrq(ibv_srq* srq) {
           handle, [&] { return handle->control->in_use(); })) {
     return error;
   }
+  const std::string name = absl::StrCat("srq ", handle->control->number());
   handle->control.reset();
   // As for queue pairs (qp_ops.cc).
   uint32_t events = handle->async_events;
   if (events != 0) {
     events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(srq));
   }
-  {
-    const Context::Wait wait(*handle->context);
-    pthread_mutex_lock(&srq->mutex);
-    while (srq->events_completed != events) {
-      pthread_cond_wait(&srq->cond, &srq->mutex);
-    }
-    pthread_mutex_unlock(&srq->mutex);
-  }
+  handle->context->AwaitAcknowledged(&srq->mutex, &srq->cond, name, [&] {
+    return srq->events_completed == events;
+  });
   pthread_cond_destroy(&srq->cond);
   pthread_mutex_destroy(&srq->mutex);
   ProtectionDomain* domain = handle->domain;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "verbs/provider/entry.h"
+#include "verbs/provider/ops.h"
 #include "verbs/provider/traced_verb.h"
 
 namespace urnic::provider {
@@ -57,7 +58,8 @@ struct VerbOf<kOperation> {
   }
 };
 
-// An operation that returns an object, or nullptr with errno set.
+// An operation that returns an object, or nullptr with errno set. While the
+// device recovers, nothing can be made.
 template <typename Object, typename First, typename... Args,
           Object* (*kOperation)(First, Args...)>
 struct VerbOf<kOperation> {
@@ -69,6 +71,10 @@ struct VerbOf<kOperation> {
       return nullptr;
     }
     const TracedVerb traced(ContextOf(first), kName);
+    if (absl::Status s = Context::From(ContextOf(first))->device().CheckWorks();
+        !s.ok()) {
+      return FailNull(ContextOf(first), s);
+    }
     Object* const object = kOperation(first, args...);
     traced.Ends(object == nullptr ? errno : 0);
     return object;

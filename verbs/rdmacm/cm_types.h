@@ -46,6 +46,7 @@ enum class EventType : uint32_t {
   kRejected = 8,
   kEstablished = 9,
   kDisconnected = 10,
+  kDeviceRemoval = 11,
   kMulticastJoin = 12,
   kTimewaitExit = 15,
 };

@@ -96,6 +96,12 @@ class Service final : public CmEvents, public ResolutionEvents {
   bool SendImages(std::string_view rnic,
                   const std::function<bool(std::string_view)>& reply);
 
+  // An address of the RNIC of this name goes: disconnects the connections that
+  // use it, as Disconnect() does, and returns how many. Outside of the tokens.
+  uint32_t DisconnectFrom(std::string_view rnic, const wire::Gid& local);
+  // The RNIC has failed: the ids on it get the event DEVICE_REMOVAL.
+  void OnDeviceFailed(std::string_view rnic);
+
   // Appends the lines of some ids of the RNIC of this name (id_facts.h), and of
   // those that have no device yet, from that serial number on. Returns the
   // number to continue from; none: that was all.

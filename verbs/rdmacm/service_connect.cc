@@ -151,6 +151,39 @@ int Service::Disconnect(EventChannel& channel, uint32_t number) {
   });
 }
 
+uint32_t Service::DisconnectFrom(std::string_view rnic,
+                                 const wire::Gid& local) {
+  std::vector<IdPtr> ids;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [serial, id] : by_serial_) {
+      if (id->port != nullptr && id->port->rnic().info().name == rnic &&
+          id->state == IdState::kConnect && id->source.is_ip() &&
+          id->source.gid() == local) {
+        ids.push_back(id);
+      }
+    }
+  }
+  uint32_t count = 0;
+  for (const IdPtr& id : ids) {
+    const int error = CallFor(id, [](CmPort& port, CmHandle handle) {
+      return port.Disconnect(handle);
+    });
+    count += error == 0 ? 1 : 0;
+  }
+  return count;
+}
+
+//= Linux cma_send_device_removal_put(): every id on the device gets the event
+void Service::OnDeviceFailed(std::string_view rnic) {
+  if (abandoned_.load()) return;
+  std::lock_guard lock(mutex_);
+  for (const auto& [serial, id] : by_serial_) {
+    if (id->port == nullptr || id->port->rnic().info().name != rnic) continue;
+    PushEvent(id, EventType::kDeviceRemoval, /*status=*/0);
+  }
+}
+
 int Service::Notify(EventChannel& channel, uint32_t number, uint32_t event) {
   IdPtr id;
   {

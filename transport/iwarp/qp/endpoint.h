@@ -258,6 +258,8 @@ class Endpoint {
 
   Time deadline() const;
   void OnTimer(Time now);
+  // tcp::Connection::OnOutage().
+  void OnOutage(Time now) { tcp_.OnOutage(now); }
 
  private:
   template <typename T>

@@ -204,6 +204,9 @@ class Connection {
 
   Time deadline() const;
   void OnTimer(Time now);
+  // Nothing leaves the host: the peer is not given up for what it did not
+  // answer until now.
+  void OnOutage(Time now) { opened_ = heard_ = progress_ = now; }
 
   // No more data: a FIN follows what Upper still has.
   void Close();

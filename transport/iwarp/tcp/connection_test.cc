@@ -298,6 +298,19 @@ TEST(ConnectionTest, APeerThatHasGoneEndsTheConnectionAfterTheUserTimeout) {
   EXPECT_EQ((pair.now - start).ns() / 1'000'000'000, 100);
 }
 
+TEST(ConnectionTest, AnOutageDoesNotCountForTheUserTimeout) {
+  Pair pair;
+  ASSERT_NO_FATAL_FAILURE(pair.Establish());
+  pair.faults.loss_percent = 100;
+  pair.a.to_send = 1000;
+  pair.Run(Duration::Seconds(99));
+  pair.a.connection.OnOutage(pair.now);
+  pair.Run(Duration::Seconds(99));
+  EXPECT_EQ(pair.a.connection.ended(), End::kNone);
+  pair.Run(Duration::Seconds(10));
+  EXPECT_EQ(pair.a.connection.ended(), End::kTimedOut);
+}
+
 //= RFC 9293 3.8.3
 TEST(ConnectionTest, AFinThatWaitsForAWindowIsGivenUp) {
   Pair pair;

@@ -1,0 +1,26 @@
+#pragma once
+
+// What those who post and poll see of a device's failure, in one load
+// (urnic_mailbox of verbs/abi). Any thread.
+
+#include <atomic>
+#include <cstdint>
+
+#include "verbs/abi/rnic_abi.h"
+
+namespace urnic::control {
+
+inline uint32_t StateIn(const urnic_mailbox& mailbox) {
+  return std::atomic_ref(const_cast<uint32_t&>(mailbox.state))
+      .load(std::memory_order_relaxed);
+}
+// Nothing can be posted.
+inline bool IsFailing(const urnic_mailbox& mailbox) {
+  return __builtin_expect(StateIn(mailbox) != URNIC_DEVICE_WORKS, 0);
+}
+// No completion will come any more.
+inline bool HasFailed(const urnic_mailbox& mailbox) {
+  return __builtin_expect(StateIn(mailbox) == URNIC_DEVICE_FAILED, 0);
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,106 @@
+#pragma once
+
+// What becomes of a device when its port goes down (document E, 5.2.3):
+//
+//   works ── port down ──► down ── back within the bound ──► works
+//     ▲                      │
+//     │                      │ the bound is over, or the interface was removed
+//     │                      ▼
+//     └── port back, and   failed
+//         queue pairs gone
+//
+// While it is down, all connections stay: the engine does not give up peers
+// that nobody can ask (Engine::SetOutage). When it fails, all queue pairs go to
+// ERR, except for those in RESET and INIT, with an event for each
+// (IBV_EVENT_QP_FATAL) and one for each context (IBV_EVENT_DEVICE_FATAL), and
+// ids of rdma_cm get RDMA_CM_EVENT_DEVICE_REMOVAL. From then on, calls that
+// make, connect or post something are refused (EBUSY); those that destroy
+// something are not. When the port is back and the queue pairs that failed are
+// destroyed, or reset, it works again (IBV_EVENT_PORT_ACTIVE). If they are not
+// within the bound, the program is named: `urnic show offender`, and
+// ErrorCode::kRecoveryBlocked.
+//
+// URNIC_RECOVERY=bound:10s is the default; a number with ms or s.
+//
+// Threads: any; a thread of its own, which exists only while it does not work.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "datapath/port/port.h"
+#include "transport/base/time.h"
+#include "verbs/abi/rnic_abi.h"
+
+namespace urnic::control {
+
+class OpenNic;
+
+// The words of URNIC_RECOVERY. False: `mistake` says what is wrong.
+bool ParseRecoveryBound(std::string_view text, Duration& bound,
+                        std::string& mistake);
+
+class Recovery {
+ public:
+  // `nic` outlives this. A mistake in URNIC_RECOVERY is reported, and the
+  // default used.
+  explicit Recovery(OpenNic& nic);
+  // Before the NIC ends.
+  ~Recovery();
+  Recovery(const Recovery&) = delete;
+  Recovery& operator=(const Recovery&) = delete;
+
+  // The port says how it is. The port's thread.
+  void OnPort(const PortInfo& info);
+
+  // Refused while it has failed (ErrorCode::kRecovering).
+  absl::Status CheckWorks() const;
+  bool works() const { return state() == URNIC_DEVICE_WORKS; }
+  // For those who post and poll. Lives as long as this.
+  const urnic_mailbox* mailbox() const { return mailbox_.get(); }
+  Duration bound() const { return bound_; }
+
+ private:
+  // Of the port, as it said last.
+  enum class Link : uint8_t { kUp, kDown, kRemoved };
+
+  struct FreePage {
+    void operator()(urnic_mailbox* page) const;
+  };
+
+  urnic_device_state state() const {
+    return static_cast<urnic_device_state>(
+        std::atomic_ref(mailbox_->state).load(std::memory_order_acquire));
+  }
+  void SetState(urnic_device_state state);
+  void Wake();
+  // Until Wake() is called.
+  void SleepFor(Duration most) const;
+  // The thread, from the port's going down until it works again.
+  void Run();
+  // False: the port is back, or this ends.
+  bool IsDownForLong() const;
+  void Fail();
+  // Returns when the device works again, or this ends.
+  void AwaitRecovered();
+
+  OpenNic& nic_;
+  const Duration bound_;
+  const std::unique_ptr<urnic_mailbox, FreePage> mailbox_;
+  std::atomic<Link> link_ = Link::kUp;
+  std::atomic<int64_t> down_since_ns_ = 0;  // of the engine's clock
+  std::atomic<bool> stop_ = false;
+  int wake_fd_ = -1;
+  std::mutex mutex_;     // of the members below
+  bool was_up_ = false;  // before, there is nothing to recover
+  std::string why_;      // the port's words
+  bool runs_ = false;
+  std::thread thread_;
+};
+
+}  // namespace urnic::control
