@@ -68,7 +68,8 @@ _urnic_values() {
       ;;
     --fault)
       compgen -W "loss= burst= delay= jitter= reorder= duplicate= corrupt= \
-        rate= buffer= red= stall= die= direction= seed=" -- "$2"
+        rate= buffer= red= stall= die= direction= down= remove= freeze= \
+        stuck= reset= seed=" -- "$2"
       ;;
     --process | --pid) compgen -W "$(_urnic_processes)" -- "$2" ;;
   esac

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -83,6 +84,7 @@ class Connection {
       : context_(context), buffer_(2 * size_t{bytes}), bytes_(bytes) {
     mr_ =
         ibv_reg_mr(pd, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE);
+    if (mr_ == nullptr && errno == EBUSY) throw Lost("the device recovers");
     channel_ = ibv_create_comp_channel(context);
     if (mr_ == nullptr || channel_ == nullptr)
       Die("ibv_reg_mr or ibv_create_comp_channel");

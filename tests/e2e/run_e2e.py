@@ -15,6 +15,7 @@ import test_addresses  # pylint: disable=unused-import
 import test_bad_packets  # pylint: disable=unused-import
 import test_capture  # pylint: disable=unused-import
 import test_recorder  # pylint: disable=unused-import
+import test_recovery  # pylint: disable=unused-import
 import test_claims  # pylint: disable=unused-import
 import test_clean  # pylint: disable=unused-import
 import test_gdb  # pylint: disable=unused-import

@@ -42,8 +42,7 @@ std::string StandstillLine(Duration took, bool whole) {
 
 }  // namespace
 
-void SendDump(OpenNic& nic, Duration longest,
-              const ControlSocket::Reply& reply) {
+std::string MakeDump(OpenNic& nic, Duration longest) {
   constexpr WhatToRecord kWhat = {.newest = {}, .without_secrets = true};
   RecordingBuilder builder(recording::kHalfBytesMax);
   // The first one makes room for the second: memory that is new takes longer
@@ -80,6 +79,12 @@ void SendDump(OpenNic& nic, Duration longest,
   std::string_view(reinterpret_cast<const char*>(&header), sizeof(header))
       .copy(file.data(), sizeof(header));
   file += builder.Finish(HeaderOfNow(kNumber, Environment::Now() - begin));
+  return file;
+}
+
+void SendDump(OpenNic& nic, Duration longest,
+              const ControlSocket::Reply& reply) {
+  const std::string file = MakeDump(nic, longest);
   if (reply("ok\n")) reply(file);
 }
 

@@ -311,6 +311,10 @@ void OpenNic::NoteOfPort(ErrorCode code, const std::string& text) {
   }
 }
 
+std::string OpenNic::KeepDump() {
+  return recorder_ != nullptr ? recorder_->KeepDump() : "";
+}
+
 void OpenNic::OnDeviceFailed(const std::string& why) {
   NoteOfPort(ErrorCode::kDeviceFatal, why);
   {

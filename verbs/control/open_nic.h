@@ -156,6 +156,8 @@ class OpenNic {
   const Recovery& recovery() const { return *recovery_; }
   // For the recovery: tells everyone, with the port's words.
   void OnDeviceFailed(const std::string& why);
+  // Recorder::KeepDump(), if there is a recorder.
+  std::string KeepDump();
   void OnDeviceRecovered();
   // The busy queue pairs, each with its device. While the device fails, these
   // are those that have failed.

@@ -1,7 +1,9 @@
 #include "verbs/control/recorder.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 #include "datapath/guest/engine_thread.h"
 #include "ras/recorder/recordings.h"
 #include "verbs/control/debug_log.h"
+#include "verbs/control/dump.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/recorded_answers.h"
 #include "verbs/libc/high_fd.h"
@@ -185,7 +188,45 @@ Recorder::~Recorder() {
     if (keep_ && has_news_.load() && !ended_.load()) Record();
   }
   End();
+  for (const auto& [fd, path] : dumps_) close(fd);
   if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+std::string Recorder::KeepDump() {
+  constexpr Duration kLongest = Duration::Milliseconds(20);
+  constexpr size_t kMost = 4;
+  constexpr int kAttempts = 8;
+  const std::string directory = path_.substr(0, path_.rfind('/'));
+  const RecordingOwner owner = OwnerOf(nic_);
+  std::string path;
+  int fd = -1;
+  // The recording itself may have been made in this second.
+  for (int i = 0; i < kAttempts && fd < 0; ++i) {
+    path = absl::StrCat(
+        directory, "/",
+        RecordingFileName(owner.port, owner.pid, std::time(nullptr) + i));
+    fd = urnic_move_fd_high(
+        open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+             S_IRUSR | S_IWUSR));
+  }
+  const std::string dump = fd < 0 ? "" : MakeDump(nic_, kLongest);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
+      pwrite(fd, dump.data(), dump.size(), /*offset=*/0) !=
+          static_cast<ssize_t>(dump.size())) {
+    DebugLog(absl::StrCat(path, ": no dump: ", std::strerror(errno)));
+    if (fd >= 0) {
+      unlink(path.c_str());
+      close(fd);
+    }
+    return "";
+  }
+  dumps_.emplace_back(fd, path);
+  if (dumps_.size() > kMost) {
+    unlink(dumps_.front().second.c_str());
+    close(dumps_.front().first);
+    dumps_.pop_front();
+  }
+  return path;
 }
 
 void Recorder::End() {

@@ -17,13 +17,16 @@
 //             (verbs/libc/owner_dir.h)
 //   size:16M  room for a recording; 1M if not given. The file has twice as much
 // The file is PORT-PID-SECONDS.rec. Those of programs that ended are removed,
-// except for the newest 16.
+// except for the newest 16. When a device fails, a dump is kept as well, under
+// such a name; of each program the last four.
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "ras/recorder/recording_builder.h"
 #include "ras/recorder/recording_file.h"
@@ -57,6 +60,11 @@ class Recorder {
   // At exit(): the same, while the thread may go on.
   void End();
 
+  // A dump (dump.h) as a file beside the recordings, which stays when the
+  // program ends. Returns its path; empty: it cannot be written, which the
+  // debug log tells. One thread at a time.
+  std::string KeepDump();
+
  private:
   Recorder(OpenNic& nic, const RecorderOptions& options, std::string path,
            std::unique_ptr<RecordingFile> file);
@@ -78,6 +86,8 @@ class Recorder {
   std::atomic<bool> ended_ = false;
   std::atomic<bool> has_news_ = false;  // failures that are not recorded yet
   bool complained_ = false;
+  // Of KeepDump(), the oldest first. While a file is locked, nobody removes it.
+  std::deque<std::pair<int, std::string>> dumps_;
   std::thread thread_;
 };
 

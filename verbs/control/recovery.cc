@@ -205,6 +205,8 @@ void Recovery::Fail() {
   mailbox_->code = static_cast<uint32_t>(ErrorCode::kDeviceFatal);
   mailbox_->at_ns = static_cast<uint64_t>(nic_.engine().Now().ns());
   ++mailbox_->failures;
+  const std::string dump = nic_.KeepDump();
+  if (!dump.empty()) absl::StrAppend(&why, "; dump: ", dump);
   // First, so that nothing new comes.
   SetState(URNIC_DEVICE_FAILS);
   nic_.OnDeviceFailed(why);
