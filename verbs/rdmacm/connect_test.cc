@@ -72,6 +72,32 @@ TEST_F(ConnectTest, AConnectionIsMadeAndEnds) {
   EXPECT_EQ(server_.Destroy(listener_), 1u);
 }
 
+//= Linux cma_send_device_removal_put()
+TEST_F(ConnectTest, IdsOnADeviceThatFailsHearOfIt) {
+  Establish();
+  const uint32_t nowhere = client_.Create(PortSpace::kTcp, kQpTypeRc);
+  client_.service->OnDeviceFailed("another");
+  EXPECT_FALSE(client_.readiness.ready);
+  client_.service->OnDeviceFailed("a");
+  const auto event = client_.Next();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(static_cast<EventType>(event->event), EventType::kDeviceRemoval);
+  EXPECT_EQ(event->id, client_id_);
+  EXPECT_FALSE(client_.readiness.ready) << nowhere << " is on no device";
+}
+
+TEST_F(ConnectTest, ConnectionsOfAnAddressThatGoesAreDisconnected) {
+  Establish();
+  EXPECT_EQ(
+      client_.service->DisconnectFrom("a", Address("10.0.0.9", kPort).gid()),
+      0u);
+  EXPECT_EQ(
+      client_.service->DisconnectFrom("a", Address("10.0.0.1", kPort).gid()),
+      1u);
+  network_.Deliver();
+  EXPECT_EQ(server_.NextType(), EventType::kDisconnected);
+}
+
 TEST_F(ConnectTest, IdsAreShownWithTheirConnections) {
   const auto ids_of = [](Host& host, std::string_view rnic) {
     std::string lines;
