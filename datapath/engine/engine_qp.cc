@@ -12,7 +12,7 @@ RecvRing* RingOf(const EngineQpConfig& config, RecvRing& own) {
 }  // namespace
 
 QpReceives::QpReceives(const EngineQpConfig& config)
-    : sges(new urnic_sge[config.limits.max_sge_recv]),
+    : sges(config.place.sges, config.limits.max_sge_recv),
       own_ring(config.rq, config.limits.max_sge_recv),
       queue(RingOf(config, own_ring), sges.get(),
             RingOf(config, own_ring) != &own_ring) {}
@@ -22,6 +22,7 @@ EngineQp::EngineQp(Kind kind, const EngineQpConfig& config)
       service_(config.service),
       qpn_(config.limits.qpn),
       pd_(config.limits.pd),
+      is_placed_(config.place.qp != nullptr),
       send_cq(config.send_cq),
       recv_cq(config.recv_cq),
       srq(config.srq),

@@ -38,6 +38,20 @@ class QpEvents {
   ~QpEvents() = default;
 };
 
+// Memory for a queue pair, which its owner has and which outlives it. Null: the
+// queue pair allocates its own. On cache lines; the contents do not matter.
+struct EngineQpPlace {
+  void* qp = nullptr;
+  void* sges = nullptr;
+  void* records = nullptr;
+};
+// How much that must be, in bytes.
+struct EngineQpBytes {
+  size_t qp = 0;
+  size_t sges = 0;
+  size_t records = 0;
+};
+
 struct EngineQpConfig {
   QpService service = QpService::kRc;
   QpLimits limits;
@@ -48,8 +62,31 @@ struct EngineQpConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
-  // Keeps a record of the queue pair and outlives it; null: none.
+  EngineQpPlace place;
+  // Without a place: keeps a record of the queue pair and outlives it; null:
+  // none.
   MemoryTracker* memory = nullptr;
+};
+
+// An array of a queue pair, in memory that it was given or of its own. A given
+// one is not initialized: its pages are used when its entries are.
+template <typename T>
+class PlacedArray {
+ public:
+  PlacedArray(void* given, size_t count)
+      : bits_(given != nullptr
+                  ? reinterpret_cast<uintptr_t>(given)
+                  : reinterpret_cast<uintptr_t>(new T[count]) | 1) {}
+  ~PlacedArray() {
+    if ((bits_ & 1) != 0) delete[] get();
+  }
+  PlacedArray(const PlacedArray&) = delete;
+  PlacedArray& operator=(const PlacedArray&) = delete;
+  T* get() const { return reinterpret_cast<T*>(bits_ & ~uintptr_t{1}); }
+
+ private:
+  static_assert(alignof(T) > 1);
+  const uintptr_t bits_;  // 1: its own; the object must stay small
 };
 
 // The receive requests of a queue pair: a ring of its own, or its end of a
@@ -59,7 +96,7 @@ struct QpReceives {
   QpReceives(const QpReceives&) = delete;
   QpReceives& operator=(const QpReceives&) = delete;
 
-  std::unique_ptr<urnic_sge[]> sges;
+  PlacedArray<urnic_sge> sges;
   RecvRing own_ring;
   RecvQueue queue;
 };
@@ -70,6 +107,8 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
  public:
   QpService service() const { return service_; }
   uint32_t qpn() const { return qpn_; }
+  // Its memory is its owner's.
+  bool is_placed() const { return is_placed_; }
   uint32_t pd() const { return pd_; }
   // In state ERR a posted receive must be flushed: while this is set, the
   // poster calls Engine::Doorbell() for receives too.
@@ -143,6 +182,7 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
  private:
   const uint32_t qpn_;
   const uint32_t pd_;
+  const bool is_placed_;
 
  public:
   CompletionQueue* const send_cq;
@@ -155,6 +195,27 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
  protected:
   Flow* serving_flow_ = this;
 };
+
+// Ends a queue pair that was made by PlaceQp().
+struct QpDeleter {
+  void operator()(EngineQp* qp) const {
+    if (qp->is_placed()) {
+      qp->~EngineQp();
+    } else {
+      delete qp;
+    }
+  }
+};
+template <typename Qp>
+using QpPtr = std::unique_ptr<Qp, QpDeleter>;
+
+// Makes a Qp in the place of its configuration, or in memory of its own.
+template <typename Qp, typename... Args>
+Qp* PlaceQp(const EngineQpConfig& config, Args&&... args) {
+  if (config.place.qp == nullptr)
+    return new (config.memory) Qp(config, args...);
+  return ::new (config.place.qp) Qp(config, args...);
+}
 
 // Whose event it is, for the trace.
 inline TraceSubject SubjectOf(const EngineQp& qp) {

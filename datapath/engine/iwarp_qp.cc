@@ -14,7 +14,7 @@ namespace urnic {
 IwarpQp::IwarpQp(const EngineQpConfig& config, mem::MrTable* mrs)
     : EngineQp(Kind::kIwarpQp, config),
       receives_(config),
-      records_(new rdmap::SendRecord[config.sq.entries()]),
+      records_(config.place.records, config.sq.entries()),
       core_(config.limits, config.sq,
             std::span(records_.get(), config.sq.entries()), &receives_.queue,
             {}, mrs) {}

@@ -41,6 +41,11 @@ class IwarpQp final : public EngineQp {
   // Ends its connection, which goes on without it until the peer knows.
   ~IwarpQp() override;
 
+  static EngineQpBytes BytesOf(uint32_t sq_entries) {
+    return {.qp = sizeof(IwarpQp),
+            .records = sq_entries * sizeof(rdmap::SendRecord)};
+  }
+
   // REQUIRES: kind() is kIwarpQp.
   static IwarpQp& Of(Flow& flow) { return static_cast<IwarpQp&>(flow); }
 
@@ -87,7 +92,7 @@ class IwarpQp final : public EngineQp {
   FlowResult SettleWith(Sink& sink);
 
   QpReceives receives_;
-  std::unique_ptr<rdmap::SendRecord[]> records_;
+  PlacedArray<rdmap::SendRecord> records_;
   std::unique_ptr<rdmap::Answer[]> answers_;
   uint32_t answer_count_ = 0;
   rdmap::Qp core_;

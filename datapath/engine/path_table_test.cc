@@ -26,12 +26,12 @@ class PathTableTest : public ::testing::Test {
     for (const auto& qp : qps_) (void)table_.Leave(*qp);
   }
 
-  std::unique_ptr<RoceQp> Make(uint32_t number) {
+  QpPtr<RoceQp> Make(uint32_t number) {
     EngineQpConfig config;
     config.limits.qpn = number;
     config.sq = rings_.sq().view();
     config.rq = rings_.rq().view();
-    std::unique_ptr<RoceQp> qp = RoceQp::Create(config, &host_.mrs(), &pool_);
+    QpPtr<RoceQp> qp = RoceQp::Create(config, &host_.mrs(), &pool_);
     qp->path.local = wire::Gid::FromIpv4(0x0a000001);
     qp->path.remote = wire::Gid::FromIpv4(0x0a000002);
     return qp;
@@ -61,7 +61,7 @@ class PathTableTest : public ::testing::Test {
   FakeRings rings_{16, 1, 0, 16, 1};
   PathTable table_;
   ReadyList<Flow> ready_;
-  std::vector<std::unique_ptr<RoceQp>> qps_;
+  std::vector<QpPtr<RoceQp>> qps_;
 };
 
 TEST_F(PathTableTest, QueuePairsToOneAddressShareAWindow) {

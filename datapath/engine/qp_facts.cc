@@ -55,7 +55,11 @@ void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts) {
   facts.Add("rnr-waiting", s.rnr_waiting ? "yes" : "no");
   AddTimer(qp.NextDeadline(), now, facts);
   AddCounters(s.counters, facts);
-  if (s.path != nullptr) AddPath(*s.path, facts);
+  if (s.path == nullptr) return;
+  AddPath(*s.path, facts);
+  facts.Add("path-charged", s.charged);
+  facts.Add("path-granted", s.granted);
+  facts.Add("paced", s.pace_waiting ? "yes" : "no");
 }
 
 void DescribeRequester(const rc::Qp& qp, Failure& failure) {

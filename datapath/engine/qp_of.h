@@ -39,7 +39,7 @@ template <>
 struct CoreAndMemory<rc::Qp> {
   CoreAndMemory(const EngineQpConfig& config, RecvQueue* recv_queue,
                 mem::MrTable* mrs, rc::RecoveryPool* pool)
-      : records(new rc::SendRecord[config.sq.entries()]),
+      : records(config.place.records, config.sq.entries()),
         core(config.limits, config.sq,
              std::span(records.get(), config.sq.entries()),
              std::span<rc::ReplaySlot>(), recv_queue, mrs, pool) {}
@@ -54,7 +54,7 @@ struct CoreAndMemory<rc::Qp> {
     replay = std::move(larger);
   }
 
-  std::unique_ptr<rc::SendRecord[]> records;
+  PlacedArray<rc::SendRecord> records;
   std::unique_ptr<rc::ReplaySlot[]> replay;
   rc::Qp core;
 };

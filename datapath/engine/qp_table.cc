@@ -78,13 +78,12 @@ absl::StatusOr<EngineQp*> QpTable::CreateIwarp(EngineQpConfig config) {
                    absl::StrCat("all ", qps.max(), " queue pairs are in use"));
   }
   config.limits.qpn = *qpn;
-  std::unique_ptr<EngineQp> qp(new (config.memory)
-                                   IwarpQp(config, &network_->mrs()));
+  QpPtr<EngineQp> qp(PlaceQp<IwarpQp>(config, &network_->mrs()));
   return Enlist(std::move(qp), qps);
 }
 
 template <typename Qp>
-Qp* QpTable::Enlist(std::unique_ptr<Qp> qp, NumberTable<Qp>& numbers) {
+Qp* QpTable::Enlist(QpPtr<Qp> qp, NumberTable<Qp>& numbers) {
   parts_.flows->Reserve(places_.size() + 1);
   numbers.Add(qp->qpn(), qp.get());
   places_.Add(*qp);
@@ -114,7 +113,16 @@ void QpTable::Remove(EngineQp* qp) {
   } else {
     network_->iwarp_qps().Remove(qp->qpn());
   }
-  delete qp;
+  QpDeleter()(qp);
+}
+
+EngineQpBytes QpTable::BytesOf(QpService service, uint32_t sq_entries,
+                               uint32_t max_sge_recv) {
+  EngineQpBytes bytes = service == QpService::kIwarp
+                            ? IwarpQp::BytesOf(sq_entries)
+                            : RoceQp::BytesOf(service, sq_entries);
+  bytes.sges = max_sge_recv * sizeof(urnic_sge);
+  return bytes;
 }
 
 void QpTable::SendOwed(EngineQp& qp) {
@@ -174,7 +182,7 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
   if (config.service == QpService::kXrcTarget) {
     xrc_srq = std::exchange(config.srq, nullptr);
   }
-  std::unique_ptr<RoceQp> made =
+  QpPtr<RoceQp> made =
       RoceQp::Create(config, &network_->mrs(), parts_.recovery);
   if (xrc_srq != nullptr) made->TakeFrom(xrc_srq->ring);
   made->path = RocePath(path);
@@ -215,8 +223,7 @@ absl::StatusOr<IwarpQp*> QpTable::Insert(EngineQpConfig config,
   NumberTable<EngineQp>& qps = network_->iwarp_qps();
   const absl::Status room = MakeRoomFor(config.limits.qpn, qps);
   if (!room.ok()) return room;
-  std::unique_ptr<EngineQp> made(new (config.memory)
-                                     IwarpQp(config, &network_->mrs()));
+  QpPtr<EngineQp> made(PlaceQp<IwarpQp>(config, &network_->mrs()));
   IwarpQp& qp = IwarpQp::Of(*Enlist(std::move(made), qps));
   const absl::Status status = InsertIwarp(qp, connections, connection, image);
   if (status.ok()) return &qp;

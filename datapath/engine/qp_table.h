@@ -63,6 +63,9 @@ class QpTable {
   // pairs, or the connection manager holds all numbers that are left.
   // UNIMPLEMENTED: kIwarp, and the network does not serve it.
   absl::StatusOr<EngineQp*> Create(EngineQpConfig config);
+  // What a queue pair of these sizes needs in EngineQpConfig::place.
+  static EngineQpBytes BytesOf(QpService service, uint32_t sq_entries,
+                               uint32_t max_sge_recv);
   // Deletes the queue pair.
   void Destroy(EngineQp* qp);
 
@@ -130,7 +133,7 @@ class QpTable {
   // Adds a new queue pair to the tables. REQUIRES: its number has a place in
   // `numbers`.
   template <typename Qp>
-  Qp* Enlist(std::unique_ptr<Qp> qp, NumberTable<Qp>& numbers);
+  Qp* Enlist(QpPtr<Qp> qp, NumberTable<Qp>& numbers);
   // Removes `qp` from all tables, and deletes it.
   void Remove(EngineQp* qp);
   // RoCE: sends what it owes its peer, before it stops answering.

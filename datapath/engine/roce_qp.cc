@@ -35,19 +35,27 @@ void RoceQp::DescribePeer(Failure& failure) const {
   failure.remote_qpn = config().dest_qpn;
 }
 
-std::unique_ptr<RoceQp> RoceQp::Create(const EngineQpConfig& config,
-                                       mem::MrTable* mrs,
-                                       rc::RecoveryPool* pool) {
+QpPtr<RoceQp> RoceQp::Create(const EngineQpConfig& config, mem::MrTable* mrs,
+                             rc::RecoveryPool* pool) {
   switch (config.service) {
     case QpService::kUc:
-      return std::unique_ptr<RoceQp>(new (config.memory)
-                                         UcQp(config, mrs, pool));
+      return QpPtr<RoceQp>(PlaceQp<UcQp>(config, mrs, pool));
     case QpService::kUd:
-      return std::unique_ptr<RoceQp>(new (config.memory)
-                                         UdQp(config, mrs, pool));
+      return QpPtr<RoceQp>(PlaceQp<UdQp>(config, mrs, pool));
     default:
-      return std::unique_ptr<RoceQp>(new (config.memory)
-                                         RcQp(config, mrs, pool));
+      return QpPtr<RoceQp>(PlaceQp<RcQp>(config, mrs, pool));
+  }
+}
+
+EngineQpBytes RoceQp::BytesOf(QpService service, uint32_t sq_entries) {
+  switch (service) {
+    case QpService::kUc:
+      return {.qp = sizeof(UcQp)};
+    case QpService::kUd:
+      return {.qp = sizeof(UdQp)};
+    default:
+      return {.qp = sizeof(RcQp),
+              .records = sq_entries * sizeof(rc::SendRecord)};
   }
 }
 

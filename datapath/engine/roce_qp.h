@@ -39,9 +39,10 @@ class RoceQp : public EngineQp {
  public:
   // Creates a queue pair of the service that `config` names. REQUIRES: a
   // service of RoCE. `pool` is for RC and XRC.
-  static std::unique_ptr<RoceQp> Create(const EngineQpConfig& config,
-                                        mem::MrTable* mrs,
-                                        rc::RecoveryPool* pool);
+  static QpPtr<RoceQp> Create(const EngineQpConfig& config, mem::MrTable* mrs,
+                              rc::RecoveryPool* pool);
+  // Of such a queue pair: see EngineQpPlace.
+  static EngineQpBytes BytesOf(QpService service, uint32_t sq_entries);
 
   // REQUIRES: is_roce_qp().
   static RoceQp& Of(Flow& flow) { return static_cast<RoceQp&>(flow); }

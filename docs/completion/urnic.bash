@@ -24,6 +24,9 @@ _urnic_options() {
     dump) echo "--process --pid --output --to --longest --help" ;;
     state) echo "--process --from --qp --help" ;;
     clean) echo "--dry-run --recordings --json --help" ;;
+    guard)
+      echo "--policy --program --grace --interval --once --json --help"
+      ;;
     demo) echo "--help" ;;
   esac
 }
@@ -61,6 +64,7 @@ _urnic_values() {
     --transport) compgen -W "roce iwarp both" -- "$2" ;;
     --iwarp) compgen -W "crc= markers= mpa= rtr= ecn= timeout=" -- "$2" ;;
     --mode) compgen -W "embedded" -- "$2" ;;
+    --policy) compgen -W "log term kill" -- "$2" ;;
     --config | --output | --from) compgen -f -- "$2" ;;
     --ctf) compgen -d -- "$2" ;;
     --set)
@@ -128,7 +132,7 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route show top export trace capture dump explain state clean demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show top export trace capture dump explain state clean guard demo doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
   elif [[ $command == run ]]; then

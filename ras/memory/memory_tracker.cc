@@ -67,10 +67,15 @@ void* MemoryTracker::Allocate(MemoryTracker* tracker, size_t bytes,
                               size_t alignment, const char* type,
                               TracePlace place) {
   alignment = std::max(alignment, alignof(Trailer));
-  const size_t whole =
-      RoundUp(RoundUp(bytes, alignof(Trailer)) + sizeof(Trailer), alignment);
-  void* const memory = std::aligned_alloc(alignment, whole);
-  if (memory == nullptr) return nullptr;
+  size_t whole = RoundUp(bytes, alignof(Trailer)) + sizeof(Trailer);
+  // glibc has a word or two before each allocation. Those that begin pages
+  // would leave a page free between them, unless there is room for that.
+  constexpr size_t kPage = 4096;
+  constexpr size_t kHeapHeader = 16;
+  if (alignment >= kPage)
+    whole = RoundUp(whole + kHeapHeader, kPage) - kHeapHeader;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment, whole) != 0) return nullptr;
   Trailer trailer{.tracker = tracker,
                   .bytes_below_4g = static_cast<uint32_t>(bytes)};
   if (tracker != nullptr)

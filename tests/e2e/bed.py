@@ -81,6 +81,7 @@ class Tools:
                                "liballoc_count.so")
         self.plain_sockets = str(pathlib.Path(built).resolve() /
                                  "libplain_sockets.so")
+        self.qp_keeper = str(pathlib.Path(built).resolve() / "qp_keeper")
         self.urnic = str(self.out / "bin" / "urnic")
         self.preload = str(self.out / "lib" / "liburnic-preload.so")
         self.plugin = str(self.out / "lib" / "liburnic-rdmav34.so")
@@ -89,7 +90,7 @@ class Tools:
         wanted = [self.urnic, self.preload, self.plugin,
                   self.echo_peer, self.cm_many, self.cm_reconnect,
                   self.cm_survivor, self.late_loader, self.impair_bridge,
-                  self.alloc_count, self.plain_sockets]
+                  self.alloc_count, self.plain_sockets, self.qp_keeper]
         return [path for path in wanted if not os.path.exists(path)]
 
     def repair(self):

@@ -25,6 +25,7 @@ import test_demo  # pylint: disable=unused-import
 import test_devices  # pylint: disable=unused-import
 import test_faults  # pylint: disable=unused-import
 import test_fio  # pylint: disable=unused-import
+import test_guard  # pylint: disable=unused-import
 import test_haproxy  # pylint: disable=unused-import
 import test_impaired  # pylint: disable=unused-import
 import test_iser  # pylint: disable=unused-import

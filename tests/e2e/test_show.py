@@ -66,7 +66,7 @@ def show_in_mid_transfer(context, bed_name):
             regions = shown(context, place, 1, "mr", "pid", pid)
             context.check(regions and all("remote-write" in r["access"]
                                           for r in regions), regions)
-            for kind, count in (("Qp", 2), ("EngineQp", 2), ("Pd", 1)):
+            for kind, count in (("Qp", 2), ("Pd", 1)):
                 memory = one(shown(context, place, 1, "memory", "type", kind,
                                    "pid", pid), context)
                 context.check(memory["count"] == count and

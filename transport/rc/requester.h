@@ -81,10 +81,11 @@ class Requester {
     return ready != 0 && !(s_.draining && s_.next == s_.drain_limit);
   }
 
-  // Packets were sent that had been granted. A grant for more than was to be
-  // sent is given back.
+  // Packets were sent that had been granted. What cannot be used now is given
+  // back: others wait for it.
   [[gnu::cold, gnu::noinline]] void UseGrant(uint32_t count, size_t room) {
-    const bool more = count == room || s_.pace_waiting;
+    const bool more =
+        s_.pace_waiting ? !IsIdle() : count == room && Wants() == Wish::kSend;
     s_.granted = more ? s_.granted - std::min(s_.granted, count) : 0;
   }
 

@@ -101,6 +101,22 @@ TEST_F(RequesterTest, ALongRequestWaitsInTurn) {
   EXPECT_EQ(Waits(), PathWait::kInTurn);
 }
 
+// Otherwise nobody would ever use it, and all who wait would starve.
+TEST_F(RequesterTest, AGrantForMoreThanIsLeftIsGivenBack) {
+  Connect();
+  const SendState& s = end_.qp().send_state();
+  for (const uint32_t room : {5u, 6u, 7u}) {
+    ASSERT_TRUE(Post(URNIC_WR_RDMA_WRITE, 1, 6 * 256));
+    end_.qp().Grant(13);
+    uint32_t sent = 0;
+    while (end_.qp().HasWork())
+      sent += static_cast<uint32_t>(end_.Transmit(now_, room).size());
+    EXPECT_EQ(sent, 6u);
+    EXPECT_EQ(s.granted, 0u) << "with room for " << room;
+    EXPECT_EQ(s.path->under_way, s.InFlight());
+  }
+}
+
 TEST_F(RequesterTest, APacedFlowIsNotReadyBeforeItsTime) {
   //= IBTA 9.11
   config_.bits_per_second = 100'000'000;  // about 22 us per packet

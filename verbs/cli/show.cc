@@ -18,6 +18,7 @@ namespace urnic {
 namespace {
 
 constexpr char kCommand[] = "show";
+constexpr char kOffenders[] = "offender";
 
 struct ShowArguments {
   std::string kind = "dev";
@@ -26,9 +27,9 @@ struct ShowArguments {
 
 absl::Status CheckKind(const std::string& kind) {
   const std::vector<std::string> kinds = {
-      "dev",   "link",     "qp",   "cq",     "mr",       "mw",
-      "pd",    "srq",      "ah",   "cm_id",  "tcp",      "event",
-      "error", "snapshot", "stat", "memory", kRecordings};
+      "dev",   "link",     "qp",       "cq",    "mr",     "mw",
+      "pd",    "srq",      "ah",       "cm_id", "tcp",    "event",
+      "error", "snapshot", kOffenders, "stat",  "memory", kRecordings};
   if (std::ranges::count(kinds, kind) != 0) return absl::OkStatus();
   const std::string advice = DidYouMean(kind, kinds);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -41,11 +42,12 @@ absl::Status CheckKind(const std::string& kind) {
 int Show(const ShowArguments& arguments) {
   if (absl::Status s = CheckKind(arguments.kind); !s.ok())
     return Complain(kCommand, s);
-  if (arguments.kind == kRecordings && !arguments.query.from.empty()) {
-    return Complain(
-        kCommand,
-        absl::InvalidArgumentError(
-            "a recording does not list recordings: leave --from out"));
+  const bool is_recorded =
+      arguments.kind != kRecordings && arguments.kind != kOffenders;
+  if (!is_recorded && !arguments.query.from.empty()) {
+    return Complain(kCommand, absl::InvalidArgumentError(absl::StrCat(
+                                  "a recording does not list ", arguments.kind,
+                                  "s: leave --from out")));
   }
   const auto answers = Ask(arguments.query, arguments.kind, kCommand);
   if (!answers.ok()) return Complain(kCommand, answers.status());
@@ -60,11 +62,10 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
       "show", "List the objects of RNICs in running programs");
   command->footer(
       "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, cm_id, "
-      "tcp, event, error, snapshot, stat, memory or recording. FILTER is a "
-      "name and its value, as they are printed; values may be lists and "
-      "ranges: urnic show "
-      "qp lqpn 17,20-30 type RC. Shows programs of the same user; root sees "
-      "all.");
+      "tcp, event, error, snapshot, offender, stat, memory or recording. "
+      "FILTER is a name and its value, as they are printed; values may be "
+      "lists and ranges: urnic show qp lqpn 17,20-30 type RC. Shows programs "
+      "of the same user; root sees all.");
   auto arguments = std::make_shared<ShowArguments>();
   command->add_option("KIND", arguments->kind, "The kind of object")
       ->configurable(false);

@@ -157,6 +157,8 @@ expect "says so: $out" contains "$out" 'no program has an RNIC open'
 echo "== recordings"
 status 0 "$urnic" show recording
 status 2 "$urnic" show recording --from /dev/null
+status 2 "$urnic" show offender --from /dev/null
+expect "says so: $out" contains "$out" 'does not list offenders: leave --from'
 mkfifo "$TEST_TMPDIR/fifo"
 for file in /dev/null "$TEST_TMPDIR/fifo" "$TEST_TMPDIR" "$0"; do
   status 1 "$urnic" show qp --from "$file"
@@ -207,6 +209,68 @@ status_clean 0
 expect "finds no more: $out" test -z "$out"
 status 2 "$urnic" clean everything
 
+echo "== guard"
+# mistake WORDS EXPECTED: on the command line.
+mistake() {
+  # shellcheck disable=SC2086
+  status 2 "$urnic" guard $1
+  expect "says so: $out" contains "$out" "^urnic guard: .*$2"
+}
+mistake '--policy kil' 'did you mean "kill"'
+mistake '--policy stop' 'the policies are log, term, kill'
+mistake '--policy kill' 'needs --program NAME'
+mistake '--program fio' '--program needs --policy'
+mistake '--policy term --program a-name-of-16-ch.' 'write "a-name-of-16-ch"'
+mistake '--grace 5' '--grace: "5" is not a time from'
+mistake '--interval 10ms' '--interval: "10ms" is not a time from'
+status 2 "$urnic" guard --policy term --program ''
+expect "says so: $out" contains "$out" '--program: an empty name'
+# A fake program, as above, with what it says of its offences.
+coproc COMPANY { exec python3 -c 'import os, socket, sys, threading
+start = open("/proc/self/stat").read().rsplit(") ")[1].split()[19]
+space = os.stat("/proc/self/ns/pid").st_ino
+own = os.path.join(os.environ["XDG_RUNTIME_DIR"],
+                   f"urnic-{space}-{os.getpid()}-{start}")
+os.mkdir(own)
+os.chdir(own)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("urnic0.sock")
+listener.listen()
+def answer():
+    while True:
+        with listener.accept()[0] as asked:
+            if asked.recv(256) != b"show offender": continue
+            facts = ["offender", "dev:urnic0", "number=1", "blocks:recovery",
+                     "what:\x1b a queue pair", "since:2026", "comm:fake",
+                     f"pid={os.getpid()}"]
+            asked.send(("ok\n" + "\t".join(facts) + "\n").encode())
+threading.Thread(target=answer, daemon=True).start()
+print(os.getpid(), flush=True)
+sys.stdin.read()'; }
+read -r other <&"${COMPANY[0]}"
+line="dev urnic0 pid $other comm fake blocks recovery what \\? a queue pair since 2026"
+status 1 "$urnic" guard --once
+expect "names it: $out" contains "$out" "^at 2.* event found $line\$"
+status 1 "$urnic" guard --once -j
+expect "prints JSON: $out" contains "$out" \
+  "^\{\"at\":\".*\",\"event\":\"found\",\"dev\":\"urnic0\",\"pid\":$other,.*\}\$"
+status 1 "$urnic" guard --once --policy kill --program fak --grace 0s
+expect "means another: $out" lacks "$out" sigterm
+expect "lives" kill -0 "$other"
+status 0 timeout --preserve-status -s INT 2 "$urnic" guard --interval 100ms
+expect "tells it once: $out" test "$(grep -cE "event found $line" <<<"$out")" = 1
+expect "has totals: $out" contains "$(tail -n 1 <<<"$out")" \
+  '^[0-9]+ found, .* left; 0 SIGTERM, 0 SIGKILL$'
+# There may be other programs on the machine, so its status is not known.
+out=$("$urnic" guard --once --policy kill --program nobody --program fake 2>&1)
+for event in found sigterm gone; do
+  expect "has $event: $out" contains "$out" " event $event $line\$"
+done
+expect "SIGTERM is enough: $out" lacks "$out" sigkill
+wait
+out=$("$urnic" guard --once 2>&1)
+expect "it is gone: $out" lacks "$out" "pid $other "
+
 echo "== an incomplete tree"
 mkdir -p "$TEST_TMPDIR/half/bin"
 cp "$tree/bin/urnic" "$TEST_TMPDIR/half/bin/"
@@ -226,7 +290,7 @@ status 0 "$urnic" --version
 expect "version: $out" contains "$out" '^urnic [0-9]+\.'
 status 0 "$urnic" --help
 expect "help has run and doctor: $out" contains "$out" '^ +run .*'
-expect "help has nothing unbuilt" lacks "$out" '^ +guard '
+expect "help has nothing unbuilt" lacks "$out" '^ +serve '
 help=$out
 status 0 "$urnic" help
 expect "help is --help" test "$out" = "$help"
@@ -240,7 +304,7 @@ status 2 "$urnic"
 expect "says so: $out" contains "$out" '^urnic: no subcommand; the subcommands are run'
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" 'unknown subcommand "dance"'
-expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, explain, state, clean, demo, doctor'
+expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, explain, state, clean, guard, demo, doctor'
 status 2 "$urnic" ruN --port loop true
 expect "guesses: $out" contains "$out" \
   '^urnic: unknown subcommand "ruN": did you mean "run"\?$'

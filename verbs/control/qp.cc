@@ -39,6 +39,14 @@ uint8_t Narrow(uint32_t depth) {
   return static_cast<uint8_t>(std::min<uint32_t>(depth, UINT8_MAX));
 }
 
+// The longest list of a receive that it takes.
+uint32_t ReceiveSges(const QpRequest& request) {
+  // Requests to a target may name any shared receive queue.
+  if (request.service == QpService::kXrcTarget) return kMaxSge;
+  return request.srq != nullptr ? request.srq->max_sge()
+                                : std::max(request.caps.max_recv_sge, 1u);
+}
+
 // Grants all that the layout has room for, even beyond the request.
 QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
   const uint32_t send_data = layout.inline_bytes();
@@ -69,20 +77,34 @@ absl::StatusOr<std::shared_ptr<Qp>> Qp::Create(Device& device,
       request.caps.max_send_wr, request.caps.max_send_sge,
       request.caps.max_inline_data, own_rq ? request.caps.max_recv_wr : 0,
       own_rq ? request.caps.max_recv_sge : 0);
-  auto memory = QueueMemory::Make(device.memory(), layout.bytes(),
-                                  request.allocator, QueueAllocator::Use::kQp);
+  static std::atomic<uint32_t> blocks;
+  const QpBlock block =
+      PlanQpBlock(sizeof(Qp),
+                  QpTable::BytesOf(request.service, layout.sq_entries,
+                                   ReceiveSges(request)),
+                  layout, blocks.fetch_add(1, std::memory_order_relaxed));
+  auto memory =
+      QueueMemory::Make(device.memory(), block.bytes(), request.allocator,
+                        QueueAllocator::Use::kQp, {"Qp", MarkedBlock::kPage});
   if (!memory.ok()) return memory.status();
-  std::shared_ptr<Qp> qp(new (device.memory())
-                             Qp(device, request, layout, *std::move(memory)));
-  if (absl::Status s = qp->CreateInEngine(request, layout); !s.ok()) return s;
+  void* const place = memory->at(block.control);
+  std::shared_ptr<Qp> qp(
+      new (place) Qp(device, request, layout, block, *std::move(memory)), End);
+  if (absl::Status s = qp->CreateInEngine(request, layout, block); !s.ok())
+    return s;
   if (qp->service_ == QpService::kXrcTarget) {
     qp->xrcd_->AddTarget(qp->qpn(), qp);
   }
   return qp;
 }
 
+void Qp::End(Qp* qp) {
+  const QueueMemory memory = std::move(qp->memory_);
+  qp->~Qp();
+}
+
 Qp::Qp(Device& device, const QpRequest& request, const QpLayout& layout,
-       QueueMemory memory)
+       const QpBlock& block, QueueMemory memory)
     : service_(request.service),
       device_(device),
       pd_(request.pd),
@@ -91,17 +113,21 @@ Qp::Qp(Device& device, const QpRequest& request, const QpLayout& layout,
       recv_cq_(request.recv_cq),
       srq_(request.srq),
       memory_(std::move(memory)),
+      parts_(block.parts),
       caps_(Granted(request, layout)),
       owner_(ThisProcess()) {
   if (request.events != nullptr) {
     listeners_.push_back({request.events, request.user});
   }
-  posting_.sq = WorkRing(memory_.at(QpLayout::kSqRing),
-                         memory_.indices_at(QpLayout::kSqIndices),
-                         layout.sq_entries, layout.sq_stride);
-  posting_.rq = WorkRing(memory_.at(layout.rq_ring()),
-                         memory_.indices_at(QpLayout::kRqIndices),
-                         layout.rq_entries, layout.rq_stride);
+  parts_.WriteMarks(memory_.at(0));
+  for (const size_t indices : {block.sq_indices, block.rq_indices})
+    *memory_.indices_at(indices) = {};
+  posting_.sq =
+      WorkRing(memory_.at(block.sq_ring), memory_.indices_at(block.sq_indices),
+               layout.sq_entries, layout.sq_stride);
+  posting_.rq =
+      WorkRing(memory_.at(block.rq_ring), memory_.indices_at(block.rq_indices),
+               layout.rq_entries, layout.rq_stride);
   posting_.engine = &device.engine();
   posting_.mailbox = device.mailbox();
   posting_.max_send_sge = caps_.max_send_sge;
@@ -128,7 +154,7 @@ void Qp::ForEachPart(F&& f) {
 }
 
 absl::Status Qp::CreateInEngine(const QpRequest& request,
-                                const QpLayout& layout) {
+                                const QpLayout& layout, const QpBlock& block) {
   EngineQpConfig config;
   config.service = service_;
   if (pd_ != nullptr) config.limits.pd = pd_->id();
@@ -136,23 +162,22 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
       service_ == QpService::kXrcInitiator || service_ == QpService::kXrcTarget;
   if (xrcd_ != nullptr) config.xrc_domain = xrcd_->id();
   config.limits.max_sge_send = caps_.max_send_sge;
-  // Requests to a target may name any shared receive queue.
-  config.limits.max_sge_recv = service_ == QpService::kXrcTarget ? kMaxSge
-                               : srq_ != nullptr ? srq_->max_sge()
-                                                 : caps_.max_recv_sge;
+  config.limits.max_sge_recv = ReceiveSges(request);
   config.limits.max_inline = caps_.max_inline_data;
   config.limits.sq_sig_all = request.sq_sig_all;
-  config.sq = WorkQueueView(memory_.at(QpLayout::kSqRing),
-                            memory_.indices_at(QpLayout::kSqIndices),
+  config.sq = WorkQueueView(memory_.at(block.sq_ring),
+                            memory_.indices_at(block.sq_indices),
                             layout.sq_entries, layout.sq_stride);
-  config.rq = WorkQueueView(memory_.at(layout.rq_ring()),
-                            memory_.indices_at(QpLayout::kRqIndices),
+  config.rq = WorkQueueView(memory_.at(block.rq_ring),
+                            memory_.indices_at(block.rq_indices),
                             layout.rq_entries, layout.rq_stride);
+  config.place = {.qp = memory_.at(block.qp),
+                  .sges = memory_.at(block.sges),
+                  .records = memory_.at(block.records)};
   if (srq_ != nullptr) config.srq = srq_->engine_end();
   if (send_cq_ != nullptr) config.send_cq = send_cq_->engine_end();
   if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
-  config.memory = device_.memory();
   if (absl::Status s = device_.qps().Reserve(device_.name()); !s.ok()) return s;
   if (absl::Status s = Enlist(config); !s.ok()) {
     device_.qps().Release();

@@ -15,6 +15,7 @@
 #include "verbs/control/event_sink.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp_attributes.h"
+#include "verbs/control/qp_block.h"
 #include "verbs/control/qp_request.h"
 #include "verbs/control/queue_memory.h"
 #include "verbs/control/spin_lock.h"
@@ -27,7 +28,10 @@ namespace urnic::control {
 // The domain and the completion queues must outlive it. `posting` holds the
 // fields that one posting thread at a time owns. It is public for the caller's
 // inner loop. All other functions may be called by any thread.
-class Qp final : public Tracked<Qp>, private QpEvents {
+//
+// It lies in one allocation with its rings and with the engine's queue pair
+// (qp_block.h).
+class Qp final : private QpEvents {
  public:
   // INVALID_ARGUMENT: a size beyond the device's limits, objects of different
   // devices, or an XRC shared receive queue. RESOURCE_EXHAUSTED: memory or the
@@ -113,6 +117,9 @@ class Qp final : public Tracked<Qp>, private QpEvents {
     SpinLock rq_lock_storage;
   };
   Posting& posting() { return posting_; }
+  // The parts of its allocation, and where that is.
+  const MarkedBlock& parts() const { return parts_; }
+  const uint8_t* block() const { return memory_.at(0); }
   // For a post that finds may_send unset. True: rdma_cm has connected the queue
   // pair meanwhile, and may_send is now set. REQUIRES: no spin lock is held.
   static bool FindConnected(Posting& posting);
@@ -131,8 +138,11 @@ class Qp final : public Tracked<Qp>, private QpEvents {
 
  private:
   Qp(Device& device, const QpRequest& request, const QpLayout& layout,
-     QueueMemory memory);
-  absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout);
+     const QpBlock& block, QueueMemory memory);
+  // Of the last pointer to it.
+  static void End(Qp* qp);
+  absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout,
+                              const QpBlock& block);
   absl::Status Enlist(const EngineQpConfig& config);
   // Its parts, and the objects that it keeps in use.
   template <typename F>
@@ -170,6 +180,7 @@ class Qp final : public Tracked<Qp>, private QpEvents {
   Cq* const recv_cq_;
   Srq* const srq_;
   QueueMemory memory_;
+  const MarkedBlock parts_;
   QpCaps caps_;
   struct Listener {
     EventSink* events;

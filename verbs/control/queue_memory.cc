@@ -12,22 +12,15 @@ namespace urnic::control {
 
 namespace {
 
-size_t RoundUp(size_t value, size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 uint32_t Entries(uint32_t wanted) {
   return wanted == 0 ? 0 : std::bit_ceil(wanted);
 }
 
 }  // namespace
 
-absl::StatusOr<QueueMemory> QueueMemory::Make(MemoryTracker* tracker,
-                                              size_t bytes,
-                                              QueueAllocator* allocator,
-                                              QueueAllocator::Use use,
-                                              TracePlace place) {
-  constexpr size_t kLine = URNIC_ABI_LINE;
+absl::StatusOr<QueueMemory> QueueMemory::Make(
+    MemoryTracker* tracker, size_t bytes, QueueAllocator* allocator,
+    QueueAllocator::Use use, const QueueKind& kind, TracePlace place) {
   QueueMemory memory;
   memory.bytes_ = bytes;
   void* at = QueueAllocator::UseDefault();
@@ -41,7 +34,7 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(MemoryTracker* tracker,
     }
   }
   if (at != QueueAllocator::UseDefault()) {
-    if (reinterpret_cast<uintptr_t>(at) % kLine != 0) {
+    if (reinterpret_cast<uintptr_t>(at) % kind.alignment != 0) {
       allocator->Free(at, use);
       return Refusal(
           ErrorCode::kBadAttribute,
@@ -52,7 +45,8 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(MemoryTracker* tracker,
   } else {
     // Not a mapping for each queue: a process may have 65530. The kernel merges
     // neighbours, and unmapping one in the middle takes one more.
-    at = MemoryTracker::Allocate(tracker, bytes, kLine, "queue", place);
+    at = MemoryTracker::Allocate(tracker, bytes, kind.alignment, kind.type,
+                                 place);
     if (at == nullptr) {
       return Refusal(
           ErrorCode::kNoMemory,

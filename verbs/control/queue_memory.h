@@ -1,9 +1,9 @@
 #pragma once
 
 // The memory of queues in the layout of verbs/abi, on cache lines of its own.
-// The indices at the beginning are zeroed. The entries of a ring are written
-// before they are read. Positions inside are offsets, so that memory with the
-// same layout can later be shared with another process.
+// The first 256 bytes, where most have their indices, are zeroed. The entries
+// of a ring are written before they are read. Positions inside are offsets, so
+// that memory with the same layout can later be shared with another process.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +14,10 @@
 #include "verbs/abi/rnic_abi.h"
 
 namespace urnic::control {
+
+constexpr size_t RoundUp(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 // Where a program wants the memory of its queues (a parent domain with
 // allocators). Called without any lock of ours by the thread that creates,
@@ -30,6 +34,11 @@ class QueueAllocator {
   ~QueueAllocator() = default;
 };
 
+struct QueueKind {
+  const char* type = "queue";         // for the tracker
+  size_t alignment = URNIC_ABI_LINE;  // a power of two, a cache line at least
+};
+
 // Memory from the heap or the allocator, freed with the object. Thread: the
 // owner's. The allocator outlives it.
 class QueueMemory {
@@ -40,7 +49,7 @@ class QueueMemory {
   static absl::StatusOr<QueueMemory> Make(
       MemoryTracker* tracker, size_t bytes, QueueAllocator* allocator = nullptr,
       QueueAllocator::Use use = QueueAllocator::Use::kQp,
-      TracePlace place = TracePlace::Here());
+      const QueueKind& kind = {}, TracePlace place = TracePlace::Here());
 
   QueueMemory() = default;
   ~QueueMemory();

@@ -153,7 +153,9 @@ void Context::EndAllOf(Set<T>& objects, ibv_context* ibv) {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [object, number] : objects) {
-      if (HealthOf(object) == Health::kDamaged) {
+      const bool intact = HealthOf(object) == Health::kIntact;
+      if (HealthOf(object) == Health::kDamaged ||
+          (intact && !IsWhole(object))) {
         damaged.push_back(object);
       } else {
         MarkedSlab<T>::End(object);

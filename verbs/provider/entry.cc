@@ -15,14 +15,18 @@ namespace urnic::provider {
 
 namespace {
 
-// What lies at the object and beside it, for the snapshot: 32 bytes a line.
+// What lies at the object and beside it, for the snapshot: 32 bytes a line. Of
+// a long one, the beginning and the end.
 std::string DumpOf(const Suspect& suspect) {
   constexpr size_t kLine = 32;
+  constexpr size_t kMost = 64 * kLine;
   const auto* const begin =
       static_cast<const uint8_t*>(suspect.object) - sizeof(uint64_t);
   const uint8_t* const end = begin + suspect.bytes + 2 * sizeof(uint64_t);
   std::string lines;
   for (const uint8_t* at = begin; at < end; at += kLine) {
+    if (at == begin + kMost / 2 && end - begin > ptrdiff_t{kMost})
+      at = end - kMost / 2;
     FactWriter facts("memory", lines);
     facts.AddHex("addr", reinterpret_cast<uintptr_t>(at));
     std::string bytes;
@@ -51,9 +55,24 @@ uint64_t WordAt(const void* object, ptrdiff_t offset) {
 
 }  // namespace
 
+void SuspectPart(const MarkedBlock::Part& part, const void* object,
+                 Suspect& suspect) {
+  auto* const qp = static_cast<QueuePair*>(const_cast<void*>(object));
+  if (FenceOff(qp) == QueuePair::kMarks.fenced) {
+    suspect.health = Health::kFenced;
+    return;
+  }
+  suspect.health = Health::kDamaged;
+  suspect.object = qp->block + part.offset;
+  suspect.bytes =
+      (part.bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+  suspect.marks = *part.marks;
+  suspect.found = WordAt(suspect.object, -ptrdiff_t{sizeof(uint64_t)});
+}
+
 int RefuseSuspect(const Suspect& suspect, const char* verb) {
   Context& context = *Context::From(suspect.context);
-  Failure failure{.qpn = context.NumberOf(suspect.object)};
+  Failure failure{.qpn = context.NumberOf(suspect.handle)};
   int error = EIO;
   switch (suspect.health) {
     case Health::kIntact:  // ended and made again meanwhile
@@ -77,7 +96,7 @@ int RefuseSuspect(const Suspect& suspect, const char* verb) {
                                        static_cast<ptrdiff_t>(suspect.bytes))),
                        "' instead of '", MarkText(suspect.marks.end), "'");
       failure.state = DumpOf(suspect);
-      context.Fence(suspect.object, failure.qpn);
+      context.Fence(suspect.handle, failure.qpn);
       break;
   }
   context.device().NoteMisuse(std::move(failure));

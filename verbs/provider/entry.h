@@ -42,30 +42,53 @@ inline const ibv_context* ContextAt(const void* object) {
   return context;
 }
 
-// An object whose marks are not those of an intact one.
+// An object, or a part of a queue pair's block, whose marks are not those of an
+// intact one.
 struct Suspect {
   ibv_context* context;
   Health health;
+  const void* handle;  // the program's
   const void* object;
   size_t bytes;
   Marks marks;
   uint64_t found;  // before it, if it is damaged
 };
 
+// The damaged part of the object's block, if it has one.
+inline const MarkedBlock::Part* FindDamagedPart(const QueuePair* qp) {
+  return qp->control == nullptr ? nullptr : qp->parts.FindDamaged(qp->block);
+}
+inline const MarkedBlock::Part* FindDamagedPart(const void*) { return nullptr; }
+
 // Tells `urnic show error` of it, once fences it off, and returns the errno of
 // the verb.
 [[gnu::cold, gnu::noinline]] int RefuseSuspect(const Suspect& suspect,
                                                const char* verb);
 
+// Fences the queue pair off: this part of it is damaged.
+void SuspectPart(const MarkedBlock::Part& part, const void* object,
+                 Suspect& suspect);
+
 template <typename T>
 Suspect SuspectOf(T* object, ibv_context* context) {
-  Suspect suspect{context,   HealthOf(object), object,
+  Suspect suspect{context,   HealthOf(object), object,         object,
                   sizeof(T), T::kMarks,        T::kMarks.start};
   if (suspect.health == Health::kDamaged) {
     suspect.found = FenceOff(object);
     if (suspect.found == T::kMarks.fenced) suspect.health = Health::kFenced;
   }
+  if (suspect.health != Health::kIntact) return suspect;
+  if (const MarkedBlock::Part* const part = FindDamagedPart(object)) {
+    SuspectPart(*part, object, suspect);
+  }
   return suspect;
+}
+
+// The marks of the object and of all its parts are there.
+template <typename T>
+bool IsWhole(const T* object) {
+  return HealthOf(object) == Health::kIntact &&
+         FindDamagedPart(object) == nullptr;
 }
 
 // For posting and polling.
@@ -88,7 +111,7 @@ template <IbvObject Ibv>
 inline int Inspect(ibv_context*, const char*, ibv_context*) { return 0; }
 template <IbvObject Ibv>
 int Inspect(ibv_context* context, const char* verb, Ibv* object) {
-  if (object == nullptr || HealthOf(Ours(object)) == Health::kIntact) return 0;
+  if (object == nullptr || IsWhole(Ours(object))) return 0;
   return RefuseSuspect(SuspectOf(Ours(object), context), verb);
 }
 // The first errno among them.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "ras/marks/marked_block.h"
 #include "ras/marks/marked_slab.h"
 #include "ras/presence/presence.h"
 #include "verbs/control/address_handle.h"
@@ -230,6 +231,9 @@ struct QueuePair {
   XrcDomain* xrc_domain = nullptr;     // XRC target
   int sq_sig_all = 0;
   std::atomic<uint32_t> async_events = 0;
+  // Of *control, which may be damaged.
+  const uint8_t* block = nullptr;
+  MarkedBlock parts;
   WorkList list;  // extended ones only
   // The thread that builds the list; 0: none does. Any thread reads it.
   std::atomic<uintptr_t> builder = 0;

@@ -210,6 +210,8 @@ control::QpRequest RequestOf(QpService service, ProtectionDomain* domain,
 // Completes a new or opened queue pair. From now on it belongs to the program.
 ibv_qp* Keep(ibv_context* ibv, Handle<QueuePair> handle) {
   handle->posting = &handle->control->posting();
+  handle->block = handle->control->block();
+  handle->parts = handle->control->parts();
   handle->context = Context::From(ibv);
   ibv_qp& qp = handle->qp;
   qp.context = ibv;

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -124,6 +126,102 @@ TEST(WrittenOverTest, AnAddressHandleIsFoundByAPost) {
   Before(ah)[0] ^= 1;
   EXPECT_EQ(ibv_post_send(qp, &wr, &bad), EIO);
   EXPECT_EQ(bad, &wr);
+}
+
+// A domain whose queues lie in memory that the test knows.
+struct KnownMemory {
+  static constexpr size_t kBytes = 1 << 20;
+
+  static void* Allocate(ibv_pd*, void* context, size_t bytes, size_t alignment,
+                        uint64_t) {
+    auto* self = static_cast<KnownMemory*>(context);
+    const size_t at = (self->used + alignment - 1) / alignment * alignment;
+    self->used = at + bytes;
+    EXPECT_LE(self->used, kBytes);
+    return self->memory + at;
+  }
+  static void Free(ibv_pd*, void*, void*, uint64_t) {}
+
+  explicit KnownMemory(ibv_context* device) {
+    memory = static_cast<uint8_t*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_NE(memory, MAP_FAILED);
+    ibv_parent_domain_init_attr attr = {};
+    attr.pd = ibv_alloc_pd(device);
+    attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    attr.alloc = Allocate;
+    attr.free = Free;
+    attr.pd_context = this;
+    domain = ibv_alloc_parent_domain(device, &attr);
+    EXPECT_NE(domain, nullptr);
+  }
+  uint8_t* Find(const char* mark) const {
+    uint8_t* const at =
+        std::search(memory, memory + used, mark, mark + std::strlen(mark));
+    EXPECT_NE(at, memory + used) << mark;
+    return at;
+  }
+  // Pages that have ever been written to.
+  size_t Resident() const {
+    std::vector<unsigned char> pages(kBytes / 4096);
+    EXPECT_EQ(mincore(memory, kBytes, pages.data()), 0);
+    return static_cast<size_t>(std::count_if(
+        pages.begin(), pages.end(), [](unsigned char p) { return p & 1; }));
+  }
+
+  uint8_t* memory = nullptr;
+  size_t used = 0;
+  ibv_pd* domain = nullptr;
+};
+
+TEST(WrittenOverTest, PartsOfAQueuePairLieBetweenMarks) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    for (const char* const mark :
+         {"uRNIC-EP", "EP-uRNIC", "uRNIC-EQ", "uRNIC-SQ", "SQ-uRNIC",
+          "uRNIC-RQ", "RQ-uRNIC", "uRNIC-WR", "WR-uRNIC"}) {
+      auto* const known = new KnownMemory(device);
+      PairOptions options;
+      options.pd = known->domain;
+      auto* const end = new End(device, options);
+      end->Connect(end->qp()->qp_num);
+      ibv_qp_attr attr = {};
+      ibv_qp_init_attr init = {};
+      EXPECT_EQ(ibv_query_qp(end->qp(), &attr, IBV_QP_STATE, &init), 0);
+      known->Find(mark)[3] ^= 4;
+      EXPECT_EQ(ibv_query_qp(end->qp(), &attr, IBV_QP_STATE, &init), EIO)
+          << mark;
+      EXPECT_EQ(end->PostSend({end->Sge(0, 8)}), EIO) << mark;
+      EXPECT_EQ(ibv_destroy_qp(end->qp()), EIO) << mark;
+    }
+    Pair pair(device);
+    EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 8)}), 0);
+    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+    EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+  });
+  for (const char* const part :
+       {"uRNIC-EP", "uRNIC-EQ", "uRNIC-SQ", "uRNIC-RQ", "uRNIC-WR"}) {
+    EXPECT_THAT(lines,
+                Contains(AllOf(HasSubstr("URN1909"), HasSubstr("\"lqpn\":"),
+                               HasSubstr(part))));
+  }
+}
+
+TEST(WrittenOverTest, AnIdleQueuePairHasTwoPages) {
+  OpenDevice device;
+  for (const uint32_t depth : {1u, 16u, 200u}) {
+    KnownMemory known(device);
+    PairOptions options;
+    options.pd = known.domain;
+    options.depth = depth;
+    options.max_sge = 1;
+    options.max_inline = 0;
+    // Its completion queue is elsewhere.
+    options.cq = ibv_create_cq(device, 8, nullptr, nullptr, 0);
+    End end(device, options);
+    end.Connect(end.qp()->qp_num);
+    EXPECT_EQ(known.Resident(), depth < 200 ? 2u : 4u) << depth;
+  }
 }
 
 TEST(WrittenOverTest, EveryFlippedBitBeforeAnObjectIsFound) {
