@@ -10,14 +10,14 @@ import test_addresses
 import test_show
 
 # How long the interface is down, in seconds.
-FLAP = 2
+FLAP = 1
 
 
 def spawn_writers(context, place, options, env=None):
     """ib_write_bw in the middle of its transfer: (server, client), the client
     with `env`."""
     context.need("ib_write_bw")
-    argv = ["ib_write_bw", "-F", "-D", "8", *options]
+    argv = ["ib_write_bw", "-F", "-D", "5", *options]
     at_server = {"env": {"XDG_RUNTIME_DIR": place.directory}}
     at_client = {"env": {**at_server["env"], **(env or {})}}
     if "-R" in options:
@@ -109,11 +109,11 @@ def removed(context):
 
 @suite.test("veth9000/a-frozen-device-is-replaced")
 def frozen(context):
-    """It would be frozen for a minute; the transfer takes eight seconds."""
+    """It would be frozen for a minute; the transfer takes five seconds."""
     with bed.VethBed(context.tools) as place:
         log = f"{place.directory}/log"
         server, client = spawn_writers(context, place, ["-x", "3"], {
-            "URNIC_FAULT": "freeze=3s:60s", "URNIC_LOG": f"json:{log}"})
+            "URNIC_FAULT": "freeze=2s:60s", "URNIC_LOG": f"json:{log}"})
         context.check_ok(client.wait(30), server.wait(20))
         with open(log, encoding="utf-8") as lines:
             context.check("URN1912" in lines.read(), "not told")
