@@ -274,9 +274,9 @@ bool Engine::Iterate(bool inline_poll) {
   if (__builtin_expect(now >= completions_.held_deadline(), 0)) {
     completions_.ReleaseHeldEvents();
   }
-  worked |= flows_.FireTimers(
-      now, outage_ || IsStuck(now),
-      [&](const Flow& flow) { network_->Suspect(*flow.common_path(), now); });
+  worked |= flows_.FireTimers(now, TimersHold(now), [&](const Flow& flow) {
+    network_->Suspect(*flow.common_path(), now);
+  });
   if (__builtin_expect(connections_ != nullptr, 0)) {
     if (now >= connections_->NextDeadline()) connections_->OnTimer(now);
     connections_->DeliverEvents();

@@ -203,9 +203,12 @@ class Engine {
   }
 
   bool is_quiet() const { return quiet_.load(std::memory_order_relaxed); }
-  // The port has not taken a frame for long.
-  bool IsStuck(Time now) const {
-    return tx_.blocked() && now - accepted_at_ > kSlow;
+  // How long timers of flows that need the port must wait, because it is down
+  // or has not taken a frame for long; 0: they need not.
+  Duration TimersHold(Time now) const {
+    if (__builtin_expect(outage_, 0)) return Duration::Milliseconds(20);
+    const bool stuck = tx_.blocked() && now - accepted_at_ > kSlow;
+    return stuck ? Duration::Milliseconds(2) : Duration();
   }
   // The port has not taken all frames: how long has it taken none?
   [[gnu::cold, gnu::noinline]] void WatchBlocked(Time now);

@@ -93,17 +93,18 @@ class FlowScheduler {
 
   // Calls the timers that are due. True if there were any. Calls
   // `on_silence(flow)` for a flow whose packets were not answered in time.
-  // `outage`: nothing leaves the port. Then timers of flows that need it wait:
-  // otherwise retries would be used up without anyone having been asked.
+  // `hold`: nothing leaves the port, and so long the timers of flows that need
+  // it wait: otherwise retries would be used up without anyone having been
+  // asked. 0: they fire.
   template <typename F>
-  bool FireTimers(Time now, bool outage, F&& on_silence) {
+  bool FireTimers(Time now, Duration hold, F&& on_silence) {
     bool fired = false;
     if (!wheel_.Due(now)) return fired;
     wheel_.Fire(now, [&](Flow& flow) {
-      if (__builtin_expect(outage, 0) && flow.state() != QpState::kErr &&
-          flow.needs_port()) {
+      if (__builtin_expect(hold != Duration(), 0) &&
+          flow.state() != QpState::kErr && flow.needs_port()) {
         flow.OnOutage(now);
-        return wheel_.Schedule(flow, now + kOutageStep);
+        return wheel_.Schedule(flow, now + hold);
       }
       const FlowResult result = flow.OnTimer(now, *sink_);
       if (result.timed_out) on_silence(flow);
@@ -146,8 +147,6 @@ class FlowScheduler {
 
  private:
   static constexpr Duration kStoresVisible = Duration::Milliseconds(1);
-  // How soon after an outage packets are sent again.
-  static constexpr Duration kOutageStep = Duration::Milliseconds(20);
   struct LateLook {
     Flow* flow;
     Time until;

@@ -25,7 +25,8 @@ class MarkedBlock {
   struct Part {
     size_t offset = 0;
     size_t bytes = 0;
-    // Not the marks themselves, so that a dump has them at the parts alone.
+    // A pointer, not a copy: so a search of a dump finds the marks at the parts
+    // only.
     const Marks* marks = nullptr;
   };
 
@@ -41,8 +42,7 @@ class MarkedBlock {
   // So far.
   size_t bytes() const { return end_; }
 
-  // --- In memory: `base` begins a page
-  // -----------------------------------------
+  // --- In memory; `base` begins a page --------------------------------------
 
   void WriteMarks(uint8_t* base) const;
   // The first part with a mark that is not there; null: all are.

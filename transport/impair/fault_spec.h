@@ -48,7 +48,7 @@ struct DeviceFaults {
   Spell removed;
   Spell frozen;
   Spell stuck;
-  Spell reset;  // of no length to speak of
+  Spell reset;  // an instant; its length is 1 ns
 };
 
 struct FaultSpec {

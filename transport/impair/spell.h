@@ -1,7 +1,7 @@
 #pragma once
 
-// When a fault happens that lasts for some time. Ages count from the moment
-// when the port was made.
+// When a lasting fault begins and ends. An age is the time since the port was
+// made.
 
 #include <optional>
 

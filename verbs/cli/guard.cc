@@ -118,7 +118,7 @@ std::string MistakeIn(const GuardArguments& arguments) {
                         "offender prints; --program '*' means every program");
   }
   if (!signals && !arguments.programs.empty())
-    return "--program needs --policy term or --policy kill: log tells of all";
+    return "--program needs --policy term or --policy kill: log reports all";
   return "";
 }
 
@@ -358,9 +358,9 @@ int Run(const GuardArguments& arguments) {
   if (PolicyOf(arguments.policy) != GuardPolicy::kLog) {
     const std::string why = WhyNoHeldProcess();
     if (!why.empty()) {
-      Say(absl::StrCat("pidfd_open: ", why,
-                       "; without it another program could be signalled by "
-                       "mistake: use --policy log"));
+      Say(absl::StrCat("this kernel cannot hold a process (pidfd_open: ", why,
+                       "; Linux 5.3 or later can), so another program could be "
+                       "signalled by mistake: use --policy log"));
       return kExitFailed;
     }
   }
@@ -386,14 +386,16 @@ void AddGuardCommand(CLI::App& app, int* exit_status) {
   CLI::App* command = app.add_subcommand(
       kCommand, "Watch for programs that block a recovery, and end them");
   command->footer(
-      "Such a program keeps a device from recovering, or a port or an object "
-      "from closing: urnic show offender. It is told once, and once more when "
-      "it is gone. Sees programs of the same user; root sees all.");
+      "Reports each program that keeps a device from recovering, or a port or "
+      "an object from closing, once when it is found and once when it is gone. "
+      "urnic show offender lists the same. Watches programs of the same user; "
+      "root watches all.");
   auto arguments = std::make_shared<GuardArguments>();
   command
       ->add_option("--policy", arguments->policy,
-                   "log tells (default); term also sends SIGTERM, and kill "
-                   "SIGKILL after the grace, to the programs of --program")
+                   "log reports (default); term also sends SIGTERM to the "
+                   "programs of --program; kill also sends SIGKILL after "
+                   "--grace")
       ->type_name("POLICY")
       ->check(PolicyMistake);
   command
@@ -411,11 +413,12 @@ void AddGuardCommand(CLI::App& app, int* exit_status) {
       ->check(TimeCheck(0s, 1h));
   command
       ->add_option("--interval", arguments->interval,
-                   "Between two looks (default: 1s)")
+                   "Between two rounds (default: 1s)")
       ->type_name("TIME")
       ->check(TimeCheck(100ms, 1h));
   command->add_flag("--once", arguments->once,
-                    "Look once; exit status 1: there are offenders");
+                    "Look once; exit status 1 if there is an offender, or a "
+                    "program does not answer");
   command->add_flag("-j,--json", arguments->json, "Print lines of JSON");
   command->callback(
       [arguments, exit_status] { *exit_status = Run(*arguments); });

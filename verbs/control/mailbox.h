@@ -1,6 +1,6 @@
 #pragma once
 
-// What those who post and poll see of a device's failure, in one load
+// How posting and polling see in one load that a device has failed
 // (urnic_mailbox of verbs/abi). Any thread.
 
 #include <atomic>

@@ -1,7 +1,8 @@
 #pragma once
 
-// What of this program keeps a port or a device from closing or recovering
-// (document E, 5.1.1): `urnic show offender`, and what `urnic guard` acts on.
+// What this program does, or fails to do, that keeps an object, a port or a
+// device from closing or recovering (document E, 5.1.1): `urnic show offender`,
+// and what `urnic guard` acts on.
 //
 // Threads: any.
 

@@ -53,7 +53,7 @@ urnic_mailbox* NewMailbox() {
   return mailbox;
 }
 
-// "3 queue pairs that failed: urnic0 17, 18, iwurnic0 2".
+// "3 queue pairs that failed and must be destroyed: urnic0 17, 18, iwurnic0 2".
 std::string ListText(
     const std::vector<std::pair<std::string, uint32_t>>& failed) {
   constexpr size_t kMost = 16;
@@ -70,7 +70,9 @@ std::string ListText(
     }
     absl::StrAppend(&text, failed[i].second);
   }
-  return failed.size() > kMost ? text + ", .." : text;
+  if (failed.size() > kMost)
+    absl::StrAppend(&text, ", and ", failed.size() - kMost, " more");
+  return text;
 }
 
 }  // namespace
@@ -90,8 +92,8 @@ bool ParseRecoveryBound(std::string_view text, Duration& bound,
       !absl::SimpleAtoi({rest.data(), rest.size()}, &number) ||
       number > (is_ms ? kMostS * 1000 : kMostS)) {
     mistake = absl::StrCat("\"", std::string(text),
-                           "\" is not bound: with a time, as in bound:10s or "
-                           "bound:500ms (at most 86400s)");
+                           "\" is wrong: write bound:TIME, as in bound:10s or "
+                           "bound:500ms, at most 86400s; bound:10s is used");
     return false;
   }
   bound = is_ms ? Duration::Milliseconds(number) : Duration::Seconds(number);
@@ -139,7 +141,10 @@ void Recovery::OnPort(const PortInfo& info) {
   if (thread_.joinable()) thread_.join();  // it has ended
   auto thread = StartEngineThread("urnic-recovery", [this] { Run(); });
   if (!thread.has_value()) {
-    DebugLog(absl::StrCat(nic_.name(), ": no thread for the recovery"));
+    DebugLog(
+        absl::StrCat(nic_.name(),
+                     ": the recovery thread cannot start (limit of threads?): "
+                     "if the port stays down, the device does not fail"));
     return;
   }
   runs_ = true;
@@ -149,7 +154,9 @@ void Recovery::OnPort(const PortInfo& info) {
 absl::Status Recovery::CheckWorks() const {
   if (works()) return absl::OkStatus();
   return Refusal(ErrorCode::kRecovering,
-                 absl::StrCat(nic_.name(), " recovers from a failure"));
+                 absl::StrCat(nic_.name(),
+                              " has failed: destroy its failed queue pairs, "
+                              "and wait for IBV_EVENT_PORT_ACTIVE"));
 }
 
 void Recovery::SetState(urnic_device_state state) {

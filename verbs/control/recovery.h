@@ -22,7 +22,8 @@
 //
 // URNIC_RECOVERY=bound:10s is the default; a number with ms or s.
 //
-// Threads: any; a thread of its own, which exists only while it does not work.
+// Any thread may call. Its own thread runs from the port's going down until the
+// device works again.
 
 #include <atomic>
 #include <cstdint>
@@ -55,7 +56,7 @@ class Recovery {
   Recovery(const Recovery&) = delete;
   Recovery& operator=(const Recovery&) = delete;
 
-  // The port says how it is. The port's thread.
+  // The port's state has changed. Called by the port's thread.
   void OnPort(const PortInfo& info);
 
   // Refused while it has failed (ErrorCode::kRecovering).
@@ -83,7 +84,8 @@ class Recovery {
   void SleepFor(Duration most) const;
   // The thread, from the port's going down until it works again.
   void Run();
-  // False: the port is back, or this ends.
+  // Waits until the bound is over or the port is back. False: it is back, or
+  // this ends.
   bool IsDownForLong() const;
   void Fail();
   // Returns when the device works again, or this ends.
