@@ -207,7 +207,8 @@ class Engine {
   // or has not taken a frame for long; 0: they need not.
   Duration TimersHold(Time now) const {
     if (__builtin_expect(outage_, 0)) return Duration::Milliseconds(20);
-    const bool stuck = tx_.blocked() && now - accepted_at_ > kSlow;
+    const bool stuck = tx_.blocked() && accepted_ == counters_.tx_packets &&
+                       now - accepted_at_ > kSlow;
     return stuck ? Duration::Milliseconds(2) : Duration();
   }
   // The port has not taken all frames: how long has it taken none?

@@ -72,11 +72,11 @@ TEST(FullPortTest, AQueuePairThatTalksToItselfContinues) {
   EXPECT_EQ(std::memcmp(a.memory() + 4096, "from a..", 8), 0);
 }
 
-// Its requests are repeated after a millisecond, and only twice.
-void MakeImpatient(EngineNode& node) {
+// Its requests are repeated after a millisecond, and only so often.
+void MakeImpatient(EngineNode& node, uint8_t retries = 0) {
   QpConfig config = node.qp().config();
   config.timeout = Duration::Milliseconds(1);
-  config.retry_count = 2;
+  config.retry_count = retries;
   Engine::ControlScope scope(node.engine());
   node.qp().Reconfigure(config);
 }
@@ -88,7 +88,7 @@ void RunFor(EngineNode& node, Duration time) {
 
 TEST(FullPortTest, APeerIsNotGivenUpWhileThePortTakesNothing) {
   NodePair pair("patient");
-  MakeImpatient(pair.a);
+  MakeImpatient(pair.a, /*retries=*/2);
   FillPort(pair.a.port());
   ASSERT_TRUE(pair.a.rings().PostSend(Write(pair.a, pair.b)));
   pair.a.engine().Doorbell(pair.a.qp());
@@ -161,7 +161,7 @@ TEST(FullPortTest, ADeviceThatTakesNothingIsReplaced) {
   auto made = std::make_unique<StuckPort>(testing::OpenTestPort("ring:st:a"));
   StuckPort& port = *made;
   NodePair pair(std::move(made), testing::OpenTestPort("ring:st:b"));
-  MakeImpatient(pair.a);
+  MakeImpatient(pair.a, /*retries=*/2);
   port.is_stuck = true;
   ASSERT_TRUE(pair.a.rings().PostSend(Write(pair.a, pair.b)));
   pair.a.engine().Doorbell(pair.a.qp());

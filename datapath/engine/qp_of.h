@@ -94,6 +94,9 @@ class QpOf final : public RoceQp {
       return RxVerdict::kCnpIgnored;
     }
   }
+  void OnOutage(Time) override {
+    if constexpr (kIsRc) core().OnOutage();
+  }
   FlowResult OnTimer(Time now, FlowSink& sink) override {
     Writer<FlowSink> writer{*this, sink, {}};
     return core().OnTimer(now, writer);

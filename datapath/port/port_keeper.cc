@@ -256,6 +256,7 @@ bool PortKeeper::BringUp() {
     SayFailure(status);
     return false;
   }
+  replace_ = nullptr;  // meant the device before
   WarnOfOthers();
   AddWakeup();
   {

@@ -20,7 +20,10 @@ uint64_t MarkAt(const uint8_t* memory) {
 }  // namespace
 
 size_t MarkedBlock::Add(size_t bytes, size_t alignment, const Marks* marks) {
-  const size_t offset = RoundUp(end_ + kMark, alignment);
+  return AddAt(RoundUp(end_ + kMark, alignment), bytes, marks);
+}
+
+size_t MarkedBlock::AddAt(size_t offset, size_t bytes, const Marks* marks) {
   parts_.at(count_++) = {offset, bytes, marks};
   end_ = RoundUp(offset + bytes, kMark) + kMark;
   return offset;

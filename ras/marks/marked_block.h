@@ -39,6 +39,9 @@ class MarkedBlock {
   // power of two, 8 at least. `marks` live as long as the program. REQUIRES:
   // fewer than kPartsMax parts.
   size_t Add(size_t bytes, size_t alignment, const Marks* marks);
+  // The same at this offset, which is a multiple of 8 and leaves room for the
+  // mark.
+  size_t AddAt(size_t offset, size_t bytes, const Marks* marks);
   // So far.
   size_t bytes() const { return end_; }
 

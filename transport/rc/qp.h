@@ -209,6 +209,12 @@ class Qp {
     return result;
   }
 
+  // Nothing leaves the host: the retries begin again, and the first time-out
+  // afterwards is none, since nobody was asked before it.
+  void OnOutage() {
+    send_.retries_left = static_cast<uint8_t>(send_.config.retry_count + 1);
+  }
+
   bool sq_draining() const {
     return send_.draining && send_.una != send_.drain_limit;
   }

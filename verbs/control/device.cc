@@ -98,7 +98,11 @@ template <typename F>
 void Device::ForEachQp(F&& f) {
   constexpr size_t kStep = 64;
   std::optional<uint64_t> serial = 0;
-  while (serial) serial = qps_.Visit(*serial, kStep, f);
+  while (serial) {
+    serial = qps_.Visit(*serial, kStep, [&](Qp& qp) {
+      if (Qp::HasStartMark(&qp)) f(qp);
+    });
+  }
 }
 
 void Device::FenceQp(uint32_t number, const void* user) {
@@ -126,6 +130,10 @@ void Device::OnDeviceFailed() {
     std::lock_guard lock(listeners_mutex_);
     for (EventSink* sink : listeners_) sink->OnDeviceFatal();
   }
+  FailBusyQps();
+}
+
+void Device::FailBusyQps() {
   ForEachQp([](Qp& qp) {
     if (qp.IsBusy()) qp.Fail();
   });

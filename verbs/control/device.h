@@ -124,11 +124,13 @@ class Device final : private OpenNic::Watcher {
   Device(const urnic_device_identity& identity,
          std::shared_ptr<OpenNic> open_nic);
   void NoteWithin(Duration patience, Failure failure);
-  // Calls f(qp) for all queue pairs, a few at a time.
+  // Calls f(qp) for all queue pairs, a few at a time, but for those that were
+  // written over.
   template <typename F>
   void ForEachQp(F&& f);
   void OnPortState(bool active) override;
   void OnDeviceFailed() override;
+  void FailBusyQps() override;
   uint32_t FailQpsFrom(const wire::Gid& local) override;
   std::vector<uint32_t> BusyQps() override;
   void OnAddressesChanged() override;

@@ -18,9 +18,12 @@ inline uint32_t StateIn(const urnic_mailbox& mailbox) {
 inline bool IsFailing(const urnic_mailbox& mailbox) {
   return __builtin_expect(StateIn(mailbox) != URNIC_DEVICE_WORKS, 0);
 }
-// No completion will come any more.
+// No completion will come any more: what was flushed can be seen.
 inline bool HasFailed(const urnic_mailbox& mailbox) {
-  return __builtin_expect(StateIn(mailbox) == URNIC_DEVICE_FAILED, 0);
+  if (__builtin_expect(StateIn(mailbox) != URNIC_DEVICE_FAILED, 1))
+    return false;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return true;
 }
 
 }  // namespace urnic::control

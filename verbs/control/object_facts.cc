@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/connection_table.h"
@@ -328,6 +329,9 @@ std::optional<uint64_t> DescribeSome(Device& device,
   std::optional<Engine::ControlScope> scope;
   return objects.Visit(serial, kStep, [&](T& object) {
     if (!scope) scope.emplace(device.engine());
+    if constexpr (std::is_same_v<T, Qp>) {
+      if (!Qp::HasStartMark(&object)) return;  // it was written over
+    }
     Describe(object, out);
   });
 }

@@ -311,12 +311,35 @@ void OpenNic::NoteOfPort(ErrorCode code, const std::string& text) {
   }
 }
 
-std::string OpenNic::KeepDump() {
-  return recorder_ != nullptr ? recorder_->KeepDump() : "";
+void OpenNic::KeepDump(
+    const std::function<void(const std::string& path)>& before) {
+  if (recorder_ != nullptr) return recorder_->KeepDump(before);
+  before("");
 }
 
-void OpenNic::OnDeviceFailed(const std::string& why) {
-  NoteOfPort(ErrorCode::kDeviceFatal, why);
+void OpenNic::FailBusyQps() {
+  std::lock_guard lock(watchers_mutex_);
+  for (Watcher* watcher : watchers_) watcher->FailBusyQps();
+}
+
+void OpenNic::NoteBlocked(
+    const std::vector<std::pair<std::string, uint32_t>>& qps,
+    const std::string& text) {
+  Engine::ControlScope scope(engine());
+  for (const bool iwarp : {false, true}) {
+    char device[URNIC_DEVICE_NAME_SIZE];
+    urnic_device_name(iwarp ? URNIC_DEVICE_IWARP : URNIC_DEVICE_ROCE,
+                      identity_.ordinal, device);
+    if (std::ranges::none_of(
+            qps, [&](const auto& qp) { return qp.first == device; })) {
+      continue;
+    }
+    engine().failures().Add(
+        {.code = ErrorCode::kRecoveryBlocked, .iwarp = iwarp, .text = text});
+  }
+}
+
+void OpenNic::OnDeviceFailed() {
   {
     std::lock_guard lock(watchers_mutex_);
     for (Watcher* watcher : watchers_) watcher->OnDeviceFailed();

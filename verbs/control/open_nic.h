@@ -16,6 +16,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -75,6 +76,7 @@ class OpenNic {
     // The device has failed: its busy queue pairs go to ERR, and everyone is
     // told. Called by the recovery's thread.
     virtual void OnDeviceFailed() = 0;
+    virtual void FailBusyQps() = 0;
     // The same for queue pairs with a path from this address. Returns how many.
     virtual uint32_t FailQpsFrom(const wire::Gid& local) = 0;
     // The numbers of the queue pairs in RTR and beyond. Any thread.
@@ -155,9 +157,14 @@ class OpenNic {
   Recovery& recovery() { return *recovery_; }
   const Recovery& recovery() const { return *recovery_; }
   // For the recovery: tells everyone, with the port's words.
-  void OnDeviceFailed(const std::string& why);
-  // Recorder::KeepDump(), if there is a recorder.
-  std::string KeepDump();
+  void OnDeviceFailed();
+  // Busy queue pairs of a failed device go to ERR.
+  void FailBusyQps();
+  // Recorder::KeepDump(), if there is a recorder; otherwise `before` alone.
+  void KeepDump(const std::function<void(const std::string& path)>& before);
+  // ErrorCode::kRecoveryBlocked, for the devices of these queue pairs.
+  void NoteBlocked(const std::vector<std::pair<std::string, uint32_t>>& qps,
+                   const std::string& text);
   void OnDeviceRecovered();
   // The busy queue pairs, each with its device. While the device fails, these
   // are those that have failed.

@@ -463,6 +463,10 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   }
   Engine& engine = device_.engine();
   Engine::ControlScope scope(engine);
+  if (to != QpState::kReset && to != QpState::kErr) {
+    // The device may have failed while the path was found.
+    if (absl::Status s = device_.CheckWorks(); !s.ok()) return Named(s);
+  }
   const QpState now = StateOf(*engine_qp_);
   // ERR and RESET are valid from any state, also from one that the queue pair
   // entered by itself.

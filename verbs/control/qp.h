@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -116,6 +117,15 @@ class Qp final : private QpEvents {
     SpinLock sq_lock_storage;
     SpinLock rq_lock_storage;
   };
+  // The mark before it is there, on the cache line of its beginning. Looks at
+  // nothing else. Any thread.
+  static bool HasStartMark(const Qp* qp) {
+    uint64_t mark;
+    std::memcpy(&mark, reinterpret_cast<const uint8_t*>(qp) - sizeof(mark),
+                sizeof(mark));
+    return mark == kEndpointMarks.start;
+  }
+
   Posting& posting() { return posting_; }
   // The parts of its allocation, and where that is.
   const MarkedBlock& parts() const { return parts_; }

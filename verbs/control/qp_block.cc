@@ -11,7 +11,6 @@ constexpr size_t kPage = MarkedBlock::kPage;
 constexpr size_t kLine = URNIC_ABI_LINE;
 constexpr size_t kMark = sizeof(uint64_t);
 
-constexpr Marks kControl = MarksOf("EP");  // the endpoint
 constexpr Marks kEngine = MarksOf("EQ");
 constexpr Marks kSend = MarksOf("SQ");
 constexpr Marks kReceive = MarksOf("RQ");
@@ -20,9 +19,11 @@ constexpr Marks kRecords = MarksOf("WR");
 // Page 0.
 void AddFixedParts(size_t control_bytes, const EngineQpBytes& engine,
                    bool with_records, QpBlock& block) {
-  const size_t indices = RoundUp(control_bytes, kLine);
-  block.control = block.parts.Add(indices + 2 * sizeof(urnic_queue_indices),
-                                  kLine, &kControl);
+  // The mark is on the first line of control::Qp: posting looks at it.
+  const size_t mark = RoundUp(block.bytes(), kLine);
+  const size_t indices = RoundUp(kMark + control_bytes, kLine) - kMark;
+  block.control = block.parts.AddAt(
+      mark + kMark, indices + 2 * sizeof(urnic_queue_indices), &kEndpointMarks);
   block.sq_indices = block.control + indices;
   block.rq_indices = block.sq_indices + sizeof(urnic_queue_indices);
   const size_t sges = RoundUp(engine.qp, sizeof(urnic_sge));

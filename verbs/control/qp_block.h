@@ -27,6 +27,9 @@
 
 namespace urnic::control {
 
+// Around control::Qp and the indices.
+inline constexpr Marks kEndpointMarks = MarksOf("EP");
+
 struct QpBlock {
   // Offsets; the rings as in QpLayout.
   size_t control = 0;

@@ -192,7 +192,8 @@ Recorder::~Recorder() {
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
-std::string Recorder::KeepDump() {
+void Recorder::KeepDump(
+    const std::function<void(const std::string& path)>& before) {
   constexpr Duration kLongest = Duration::Milliseconds(20);
   constexpr size_t kMost = 4;
   constexpr int kAttempts = 8;
@@ -209,16 +210,19 @@ std::string Recorder::KeepDump() {
         open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
              S_IRUSR | S_IWUSR));
   }
-  const std::string dump = fd < 0 ? "" : MakeDump(nic_, kLongest);
-  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
+  if (fd < 0) {
+    DebugLog(absl::StrCat(path, ": no dump: ", std::strerror(errno)));
+    return before("");
+  }
+  before(path);
+  const std::string dump = MakeDump(nic_, kLongest);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 ||
       pwrite(fd, dump.data(), dump.size(), /*offset=*/0) !=
           static_cast<ssize_t>(dump.size())) {
     DebugLog(absl::StrCat(path, ": no dump: ", std::strerror(errno)));
-    if (fd >= 0) {
-      unlink(path.c_str());
-      close(fd);
-    }
-    return "";
+    unlink(path.c_str());
+    close(fd);
+    return;
   }
   dumps_.emplace_back(fd, path);
   if (dumps_.size() > kMost) {
@@ -226,7 +230,6 @@ std::string Recorder::KeepDump() {
     close(dumps_.front().first);
     dumps_.pop_front();
   }
-  return path;
 }
 
 void Recorder::End() {

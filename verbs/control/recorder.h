@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -61,9 +62,9 @@ class Recorder {
   void End();
 
   // A dump (dump.h) as a file beside the recordings, which stays when the
-  // program ends. Returns its path; empty: it cannot be written, which the
-  // debug log tells. One thread at a time.
-  std::string KeepDump();
+  // program ends. Calls `before(path)` before it is made; an empty path: it
+  // cannot be written, which the debug log tells. One thread at a time.
+  void KeepDump(const std::function<void(const std::string& path)>& before);
 
  private:
   Recorder(OpenNic& nic, const RecorderOptions& options, std::string path,

@@ -209,39 +209,56 @@ void Recovery::Fail() {
     std::lock_guard lock(mutex_);
     why = why_;
   }
+  nic_.KeepDump([&](const std::string& path) {
+    if (!path.empty()) absl::StrAppend(&why, "; dump: ", path);
+    nic_.NoteOfPort(ErrorCode::kDeviceFatal, why);
+    ComplainLoudly(absl::StrCat(nic_.name(), ": the device failed (",
+                                ErrorName(ErrorCode::kDeviceFatal),
+                                "): ", why));
+  });
   mailbox_->code = static_cast<uint32_t>(ErrorCode::kDeviceFatal);
   mailbox_->at_ns = static_cast<uint64_t>(nic_.engine().Now().ns());
   ++mailbox_->failures;
-  const std::string dump = nic_.KeepDump();
-  if (!dump.empty()) absl::StrAppend(&why, "; dump: ", dump);
   // First, so that nothing new comes.
   SetState(URNIC_DEVICE_FAILS);
-  nic_.OnDeviceFailed(why);
+  nic_.OnDeviceFailed();
   SetState(URNIC_DEVICE_FAILED);
 }
 
 void Recovery::AwaitRecovered() {
-  Time back_at = Time::Infinite();
+  // So long the number of failed queue pairs may stay the same.
+  const Duration patience = std::max(bound_, Duration::Seconds(1));
+  Time progress_at;
+  std::string told;
   uint64_t offence = 0;
-  while (!stop_.load()) {
-    const Time now = nic_.engine().Now();
+  const auto forget = [&] {
+    if (offence != 0) nic_.offenders().Remove(std::exchange(offence, 0));
+    told.clear();
+  };
+  size_t fewest = SIZE_MAX;
+  for (; !stop_.load(); SleepFor(kStep)) {
+    // A connection may have been made while the others failed.
+    nic_.FailBusyQps();
     if (link_.load() != Link::kUp) {
-      back_at = Time::Infinite();
-    } else if (back_at.IsInfinite()) {
-      back_at = now;
+      forget();
+      fewest = SIZE_MAX;
+      continue;
     }
-    if (!back_at.IsInfinite()) {
-      const auto failed = nic_.BusyQps();
-      if (failed.empty()) break;
-      if (offence == 0 && now - back_at >= bound_) {
-        const std::string what = ListText(failed);
-        offence = nic_.offenders().Add(Offence::kRecovery, what);
-        nic_.NoteOfPort(ErrorCode::kRecoveryBlocked, what);
-      }
+    const auto failed = nic_.BusyQps();
+    if (failed.empty()) break;
+    if (failed.size() < fewest) {
+      fewest = failed.size();
+      progress_at = nic_.engine().Now();
     }
-    SleepFor(kStep);
+    if (nic_.engine().Now() - progress_at < patience) continue;
+    const std::string what = ListText(failed);
+    if (what == told) continue;
+    if (told.empty()) nic_.NoteBlocked(failed, what);
+    forget();
+    told = what;
+    offence = nic_.offenders().Add(Offence::kRecovery, what);
   }
-  if (offence != 0) nic_.offenders().Remove(offence);
+  forget();
   if (stop_.load()) return;
   SetState(URNIC_DEVICE_WORKS);
   nic_.OnDeviceRecovered();

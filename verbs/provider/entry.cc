@@ -96,10 +96,12 @@ int RefuseSuspect(const Suspect& suspect, const char* verb) {
                                        static_cast<ptrdiff_t>(suspect.bytes))),
                        "' instead of '", MarkText(suspect.marks.end), "'");
       failure.state = DumpOf(suspect);
-      context.Fence(suspect.handle, failure.qpn);
       break;
   }
+  const uint32_t qpn = failure.qpn;
+  // First: what is damaged is not to be trusted.
   context.device().NoteMisuse(std::move(failure));
+  if (suspect.health == Health::kDamaged) context.Fence(suspect.handle, qpn);
   return error;
 }
 

@@ -96,6 +96,10 @@ template <typename T>
 bool MayUse(const Presence& inside, const T* object) {
   return inside && HasStartMark(object);
 }
+inline bool MayUse(const Presence& inside, const QueuePair* qp) {
+  return inside && HasStartMark(qp) &&
+         control::Qp::HasStartMark(qp->control.get());
+}
 // The errno of a verb that may not use `object`, which is libibverbs'.
 template <IbvObject Ibv>
 [[gnu::cold, gnu::noinline]] int WhyNot(const Presence& inside, Ibv* object,

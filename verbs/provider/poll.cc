@@ -78,21 +78,30 @@ int PollCq(ibv_cq* cq, int entries, ibv_wc* wc) {
     return -1;
   }
   if (entries <= 0) return 0;
-  const uint32_t found =
-      Poll(*handle, static_cast<uint32_t>(entries),
-           [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); });
-  if (found == 0 && control::HasFailed(*handle->control->polling().mailbox)) {
-    errno = EBUSY;
-    return -1;
+  const auto translate = [&wc](const urnic_cqe& cqe) { Translate(cqe, *wc++); };
+  uint32_t found = Poll(*handle, static_cast<uint32_t>(entries), translate);
+  control::Cq::Polling& polling = handle->control->polling();
+  if (found == 0 && control::HasFailed(*polling.mailbox)) {
+    // What was flushed before that could be seen.
+    found = Take(polling, static_cast<uint32_t>(entries), translate);
+    if (found == 0) {
+      errno = EBUSY;
+      return -1;
+    }
   }
   return static_cast<int>(found);
 }
 
 bool PollOne(CompletionQueueHandle& handle) {
-  return Poll(handle, 1, [&handle](const urnic_cqe& cqe) {
-           Translate(cqe, handle.current);
-           handle.current_time_ns = cqe.time_ns;
-         }) == 1;
+  const auto translate = [&handle](const urnic_cqe& cqe) {
+    Translate(cqe, handle.current);
+    handle.current_time_ns = cqe.time_ns;
+  };
+  if (Poll(handle, 1, translate) == 1) return true;
+  // As in PollCq().
+  control::Cq::Polling& polling = handle.control->polling();
+  return control::HasFailed(*polling.mailbox) &&
+         Take(polling, 1, translate) == 1;
 }
 
 }  // namespace urnic::provider
