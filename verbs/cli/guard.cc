@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -63,13 +64,13 @@ void Say(const std::string& text) {
 }
 
 // "5s" or "500ms".
-std::optional<milliseconds> ParseTime(std::string text) {
+std::optional<milliseconds> ParseTime(std::string_view text) {
   const bool is_ms = text.ends_with("ms");
   if (!text.ends_with("s")) return std::nullopt;
-  text.resize(text.size() - (is_ms ? 2 : 1));
+  text.remove_suffix(is_ms ? 2 : 1);
   uint32_t number = 0;
   if (text.empty() || text.find_first_not_of("0123456789") != text.npos ||
-      !absl::SimpleAtoi(text, &number)) {
+      !absl::SimpleAtoi({text.data(), text.size()}, &number)) {
     return std::nullopt;
   }
   return is_ms ? milliseconds(number) : milliseconds(1000ull * number);
