@@ -301,6 +301,7 @@ TEST(RecoveryTest, DISABLED_SeesIt) {
     }
     std::atomic<int> refused = 0;
     std::atomic<int> calls = -1;
+    std::atomic<int> last_call = 0;
     std::atomic<bool> done = false;
     // It never ends: that would take system calls.
     std::thread([&] {
@@ -308,15 +309,16 @@ TEST(RecoveryTest, DISABLED_SeesIt) {
       ibv_recv_wr receive = {};
       ibv_send_wr* bad_send = nullptr;
       ibv_recv_wr* bad_receive = nullptr;
-      // What a thread does once, at its first verb.
-      (void)ibv_poll_cq(pair.a.cq(), 1, &wc);
-      CatchSystemCalls();
-      for (int i = 0; i < 100; ++i) {
+      const auto call_all = [&] {
         refused += ibv_post_send(pair.a.qp(), &send, &bad_send) == EBUSY;
         refused += ibv_post_recv(pair.a.qp(), &receive, &bad_receive) == EBUSY;
         refused += ibv_poll_cq(pair.a.cq(), 1, &wc) < 0 && errno == EBUSY;
-      }
+      };
+      call_all();  // what a thread does once, at its first verb
+      CatchSystemCalls();
+      for (int i = 1; i < 100; ++i) call_all();
       calls = g_calls.load();
+      last_call = g_last_call.load();
       (void)getppid();  // the count counts
       done = true;
       for (;;) {
@@ -324,7 +326,10 @@ TEST(RecoveryTest, DISABLED_SeesIt) {
     }).detach();
     while (!done) usleep(1000);
     EXPECT_EQ(g_calls, calls + 1);
-    EXPECT_EQ(calls, 0) << "the last one is " << g_last_call;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    // A sanitizer's runtime has calls of its own.
+    EXPECT_EQ(calls, 0) << "the last one before it is " << last_call;
+#endif
     EXPECT_EQ(refused, 300);
   }
   EndPart();
