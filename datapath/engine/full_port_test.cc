@@ -72,10 +72,10 @@ TEST(FullPortTest, AQueuePairThatTalksToItselfContinues) {
   EXPECT_EQ(std::memcmp(a.memory() + 4096, "from a..", 8), 0);
 }
 
-// Its requests are repeated after a millisecond, and only so often.
+// Its requests are repeated after 20 ms, and only so often.
 void MakeImpatient(EngineNode& node, uint8_t retries = 0) {
   QpConfig config = node.qp().config();
-  config.timeout = Duration::Milliseconds(1);
+  config.timeout = Duration::Milliseconds(20);
   config.retry_count = retries;
   Engine::ControlScope scope(node.engine());
   node.qp().Reconfigure(config);
@@ -92,7 +92,7 @@ TEST(FullPortTest, APeerIsNotGivenUpWhileThePortTakesNothing) {
   FillPort(pair.a.port());
   ASSERT_TRUE(pair.a.rings().PostSend(Write(pair.a, pair.b)));
   pair.a.engine().Doorbell(pair.a.qp());
-  RunFor(pair.a, Duration::Milliseconds(100));
+  RunFor(pair.a, Duration::Milliseconds(300));
   urnic_cqe cqe = {};
   EXPECT_FALSE(pair.a.Poll(cqe));
   // The peer fetches again.
@@ -114,11 +114,11 @@ TEST(FullPortTest, APeerIsNotGivenUpDuringAnOutage) {
   set_outage(true);
   ASSERT_TRUE(pair.a.rings().PostSend(Write(pair.a, pair.b)));
   pair.a.engine().Doorbell(pair.a.qp());
-  RunFor(pair.a, Duration::Milliseconds(100));
+  RunFor(pair.a, Duration::Milliseconds(300));
   urnic_cqe cqe = {};
   EXPECT_FALSE(pair.a.Poll(cqe));
   set_outage(false);
-  RunFor(pair.a, Duration::Milliseconds(100));
+  RunFor(pair.a, Duration::Milliseconds(300));
   ASSERT_TRUE(pair.a.Poll(cqe));
   EXPECT_EQ(cqe.status, URNIC_WC_RETRY_EXC_ERR) << "now time counts";
 }
