@@ -76,27 +76,32 @@ status 0 "$urnic" run --port loop "$urnic" run --port loop env
 expect "nests" contains "$out" '^URNIC_PORTS=loop$'
 
 echo "== addr"
-# The RNICs of other programs have their directories in /tmp. This is a fake
-# one, with the files and the socket that other programs look for.
-coproc COMPANY { exec python3 -c 'import os, socket, sys, threading
+# Another program with an RNIC, as far as urnic sees one: DIR has its directory,
+# and it answers QUESTION alone, with ANSWER, in which %PID% is its process ID.
+# It ends with its input. Arguments: DIR QUESTION ANSWER.
+fake_program='import os, socket, sys, threading
+parent, question, answer = sys.argv[1:]
+answer = answer.replace("%PID%", str(os.getpid())).encode()
 start = open("/proc/self/stat").read().rsplit(") ")[1].split()[19]
 space = os.stat("/proc/self/ns/pid").st_ino
-own = os.path.join("/tmp", f"urnic-{space}-{os.getpid()}-{start}")
+own = os.path.join(parent, f"urnic-{space}-{os.getpid()}-{start}")
 os.mkdir(own)
 os.chdir(own)
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 listener.bind("urnic0.sock")
 listener.listen()
-def answer():
+def serve():
     while True:
         with listener.accept()[0] as asked:
-            # It has no queue pair.
-            if asked.recv(256) == b"state": asked.send(b"ok\n")
-threading.Thread(target=answer, daemon=True).start()
+            if asked.recv(256) == question.encode(): asked.send(answer)
+threading.Thread(target=serve, daemon=True).start()
 print(os.getpid(), flush=True)
 sys.stdin.read()
 os.remove("urnic0.sock")
-os.rmdir(own)'; }
+os.rmdir(own)'
+# The RNICs of other programs have their directories in /tmp. This one has no
+# queue pair.
+coproc COMPANY { exec python3 -c "$fake_program" /tmp state $'ok\n'; }
 read -r other <&"${COMPANY[0]}"
 status 1 "$urnic" addr add urnic0 10.0.0.2/24 --process "$other"
 expect "finds it: $out" lacks "$out" 'no program has'
@@ -225,28 +230,9 @@ mistake '--grace 5' '--grace: "5" is not a time from'
 mistake '--interval 10ms' '--interval: "10ms" is not a time from'
 status 2 "$urnic" guard --policy term --program ''
 expect "says so: $out" contains "$out" '--program: an empty name'
-# A fake program, as above, with what it says of its offences.
-coproc COMPANY { exec python3 -c 'import os, socket, sys, threading
-start = open("/proc/self/stat").read().rsplit(") ")[1].split()[19]
-space = os.stat("/proc/self/ns/pid").st_ino
-own = os.path.join(os.environ["XDG_RUNTIME_DIR"],
-                   f"urnic-{space}-{os.getpid()}-{start}")
-os.mkdir(own)
-os.chdir(own)
-listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-listener.bind("urnic0.sock")
-listener.listen()
-def answer():
-    while True:
-        with listener.accept()[0] as asked:
-            if asked.recv(256) != b"show offender": continue
-            facts = ["offender", "dev:urnic0", "number=1", "blocks:recovery",
-                     "what:\x1b a queue pair", "since:2026", "comm:fake",
-                     f"pid={os.getpid()}"]
-            asked.send(("ok\n" + "\t".join(facts) + "\n").encode())
-threading.Thread(target=answer, daemon=True).start()
-print(os.getpid(), flush=True)
-sys.stdin.read()'; }
+coproc COMPANY { exec python3 -c "$fake_program" "$XDG_RUNTIME_DIR" \
+  'show offender' $'ok\noffender\tdev:urnic0\tnumber=1\tblocks:recovery'\
+$'\twhat:\x1b a queue pair\tsince:2026\tcomm:fake\tpid=%PID%\n'; }
 read -r other <&"${COMPANY[0]}"
 line="dev urnic0 pid $other comm fake blocks recovery what \\? a queue pair since 2026"
 status 1 "$urnic" guard --once
