@@ -86,6 +86,8 @@ def capture_from_the_start(context):
                                     path], rnic=False, env=env)
 
         def interfaces():
+            if not os.path.exists(path):  # not opened yet
+                return 0
             with open(path, "rb") as file:
                 return file.read().count(b"urnic0")
 
