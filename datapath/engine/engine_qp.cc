@@ -20,9 +20,9 @@ QpReceives::QpReceives(const EngineQpConfig& config)
 EngineQp::EngineQp(Kind kind, const EngineQpConfig& config)
     : Flow(kind),
       service_(config.service),
+      is_placed_(config.place.qp != nullptr),
       qpn_(config.limits.qpn),
       pd_(config.limits.pd),
-      is_placed_(config.place.qp != nullptr),
       send_cq(config.send_cq),
       recv_cq(config.recv_cq),
       srq(config.srq),

@@ -25,6 +25,8 @@
 namespace urnic {
 
 class EngineQp;
+class InputLog;    // ras/inputs/input_log.h
+class RcInputTap;  // datapath/engine/rc_input_tap.h
 
 // Asynchronous events of a queue pair. The rules are those of EngineEvents.
 class QpEvents {
@@ -144,6 +146,9 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
   virtual void DescribeFailure(Failure& failure) const = 0;
   // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
+  // From now on its inputs go into the log; null: no longer. False: those of
+  // its transport cannot be logged.
+  virtual bool LogInputs(std::shared_ptr<InputLog>, Time) { return false; }
 
   // Appends what its owner tells of it: see QpEvents.
   void DescribeFailed(std::string& lines) const {
@@ -175,6 +180,7 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
  private:
   // The second cache line: posting and completing touch it.
   std::atomic<bool> in_error_{false};
+  const bool is_placed_;
 
  public:
   uint32_t place = 0;  // in the engine's PendingSet; never changes
@@ -182,7 +188,9 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
  private:
   const uint32_t qpn_;
   const uint32_t pd_;
-  const bool is_placed_;
+
+ protected:
+  RcInputTap* tap_ = nullptr;  // QpOf's; here because there is room
 
  public:
   CompletionQueue* const send_cq;

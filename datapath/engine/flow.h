@@ -91,6 +91,8 @@ class alignas(64) Flow {
  protected:
   explicit Flow(Kind kind) : kind_(kind) {}
 
+  bool is_logged_ = false;  // EngineQp::LogInputs()
+
  private:
   bool only_ack_waits_ = false;
   QpState state_ = QpState::kReset;

@@ -13,6 +13,7 @@
 
 #include "datapath/engine/flow_sink.h"
 #include "datapath/engine/qp_facts.h"
+#include "datapath/engine/rc_input_tap.h"
 #include "datapath/engine/roce_qp.h"
 #include "datapath/engine/traced_sink.h"
 #include "transport/base/check.h"
@@ -70,6 +71,7 @@ class QpOf final : public RoceQp {
         transport_(config, &receives_.queue, mrs, pool) {
     static_assert(sizeof(QpOf) <= kPrefetchBytes);
   }
+  ~QpOf() override { delete tap_; }
 
   FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                      FlowSink& sink) override {
@@ -81,31 +83,34 @@ class QpOf final : public RoceQp {
   }
   [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now) override {
     if constexpr (kIsRc) {
-      core().OnMarked(packet, now);
+      Calls([&](auto& calls) { calls.OnMarked(packet, now); });
     } else if constexpr (std::is_same_v<Core, uc::Qp>) {
       core().OnMarked(now);
     }
   }
   [[gnu::cold]] RxVerdict OnCnp(Time now) override {
     if constexpr (kIsRc) {
-      return core().OnCnp(now);
+      return Calls([&](auto& calls) { return calls.OnCnp(now); });
     } else {
       // Without acknowledgements there is no window to reduce.
       return RxVerdict::kCnpIgnored;
     }
   }
   void OnOutage(Time) override {
-    if constexpr (kIsRc) core().OnOutage();
+    if constexpr (kIsRc) Calls([](auto& calls) { calls.OnOutage(); });
   }
   FlowResult OnTimer(Time now, FlowSink& sink) override {
+    if constexpr (kIsRc) {
+      if (__builtin_expect(is_logged_, 0)) return LoggedTimer(now, sink);
+    }
     Writer<FlowSink> writer{*this, sink, {}};
     return core().OnTimer(now, writer);
   }
   uint32_t Transmit(Time now, std::span<TxSlot> slots) override {
-    return core().Transmit(now, slots);
+    return Calls([&](auto& calls) { return calls.Transmit(now, slots); });
   }
   void OnGatherFault(const TxSlot& slot) override {
-    core().OnGatherFault(slot);
+    Calls([&](auto& calls) { calls.OnGatherFault(slot); });
   }
   FlowResult Settle(FlowSink& sink) override { return SettleWith(sink); }
   FlowResult Settle(TracedSink& sink) override { return SettleWith(sink); }
@@ -113,22 +118,22 @@ class QpOf final : public RoceQp {
   FlowResult Modify(QpState target, const QpConfig& config,
                     FlowSink& sink) override {
     MakeReadyFor(config);
-    core().Modify(target, config);
+    Calls([&](auto& calls) { calls.Modify(target, config); });
     return Settle(sink);
   }
   void Reconfigure(const QpConfig& config) override {
     MakeReadyFor(config);
-    core().Reconfigure(config);
+    Calls([&](auto& calls) { calls.Reconfigure(config); });
   }
   bool OwesResponses() const override { return core().OwesResponses(); }
   uint32_t TransmitResponses(std::span<TxSlot> slots) override {
-    return core().TransmitResponses(slots);
+    return Calls([&](auto& calls) { return calls.TransmitResponses(slots); });
   }
   void JoinPath(cc::SharedPath* shared) override {
-    if constexpr (kIsRc) core().Join(shared);
+    if constexpr (kIsRc) Calls([&](auto& calls) { calls.Join(shared); });
   }
   void Grant(uint32_t packets) override {
-    if constexpr (kIsRc) core().Grant(packets);
+    if constexpr (kIsRc) Calls([&](auto& calls) { calls.Grant(packets); });
   }
   void OnNoPath(const TxSlot& slot) override {
     if constexpr (std::is_same_v<Core, ud::Qp>) {
@@ -166,6 +171,16 @@ class QpOf final : public RoceQp {
       return ExtractImage(core(), now, to);
     });
   }
+  bool LogInputs(std::shared_ptr<InputLog> log, Time now) override {
+    if constexpr (kIsRc) {
+      if (core().limits().xrc) return false;
+      delete std::exchange(tap_, nullptr);
+      is_logged_ = log != nullptr;
+      if (is_logged_) tap_ = new RcInputTap(std::move(log), &core(), now);
+      return true;
+    }
+    return false;
+  }
   ImageRefusal BecomeImage(std::span<const uint8_t> image, Time now) override {
     if constexpr (kIsRc) {
       ImageShape shape;
@@ -201,6 +216,16 @@ class QpOf final : public RoceQp {
 
   Core& core() { return transport_.core; }
 
+  // Calls f(calls) with what has the calls of the core: the core itself, or the
+  // tap of a queue pair that is logged.
+  template <typename F>
+  [[gnu::always_inline]] decltype(auto) Calls(F&& f) {
+    if constexpr (kIsRc) {
+      if (__builtin_expect(is_logged_, 0)) return f(*tap_);
+    }
+    return f(core());
+  }
+
   template <typename Sink>
   FlowResult Process(std::span<const RxPacket> packets, Time now, Sink& sink) {
     const Psn answered = AnsweredUpTo();
@@ -219,6 +244,10 @@ class QpOf final : public RoceQp {
   }
   template <typename Sink>
   FlowResult OneBurst(std::span<const RxPacket> packets, Time now, Sink& sink) {
+    if constexpr (kIsRc) {
+      if (__builtin_expect(is_logged_, 0))
+        return LoggedBurst(packets, now, sink);
+    }
     core().OnBurst(packets, now, sink);
     sink.Execute(core());
     Writer<Sink> writer{*this, sink, packets};
@@ -226,9 +255,20 @@ class QpOf final : public RoceQp {
   }
   template <typename Sink>
   FlowResult SettleWith(Sink& sink) {
+    if constexpr (kIsRc) {
+      if (__builtin_expect(is_logged_, 0)) return LoggedSettle(sink);
+    }
     Writer<Sink> writer{*this, sink, {}};
     return core().Settle({}, writer);
   }
+  // RC. They are compiled in a file of their own (qp_logged.cc): a function of
+  // the core that has two callers is not inlined.
+  template <typename Sink>
+  [[gnu::cold]] FlowResult LoggedBurst(std::span<const RxPacket> packets,
+                                       Time now, Sink& sink);
+  template <typename Sink>
+  [[gnu::cold]] FlowResult LoggedSettle(Sink& sink);
+  [[gnu::cold]] FlowResult LoggedTimer(Time now, FlowSink& sink);
 
   // The progress of acknowledgements; constant if nothing is answered.
   Psn AnsweredUpTo() const {
@@ -243,6 +283,7 @@ class QpOf final : public RoceQp {
     pkey_ = config.pkey;
     if constexpr (kIsRc) {
       transport_.MakeRoomForReads(config.max_dest_rd_atomic);
+      if (is_logged_) tap_->OnReplaySlots(core().replay_capacity());
     }
   }
 

@@ -27,6 +27,7 @@ import test_faults  # pylint: disable=unused-import
 import test_fio  # pylint: disable=unused-import
 import test_guard  # pylint: disable=unused-import
 import test_haproxy  # pylint: disable=unused-import
+import test_inputs  # pylint: disable=unused-import
 import test_impaired  # pylint: disable=unused-import
 import test_iser  # pylint: disable=unused-import
 import test_iwarp_device  # pylint: disable=unused-import

@@ -1,11 +1,13 @@
 #include "tests/sim/rc_end.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/qp_of.h"
+#include "tests/sim/replay.h"
 #include "transport/rc/qp.h"
 #include "transport/wire/frame.h"
 
@@ -235,6 +237,35 @@ void RcEnd::AfterTurn() {
                });
 }
 
+// --- Inputs ------------------------------------------------------------------
+
+void RcEnd::LogInputs(size_t bytes) {
+  inputs_ = std::make_shared<InputLog>(qpn_, bytes);
+  rnic().WithToken([&] {
+    Require(qp_->LogInputs(inputs_, rnic().engine().Now()),
+            "inputs cannot be logged");
+  });
+}
+
+uint64_t RcEnd::CheckInputs() const {
+  if (inputs_ == nullptr) return 0;
+  std::string text;
+  inputs_->AppendTo(text);
+  std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()),
+                                 text.size());
+  const auto log = TakeInputLog(bytes);
+  Require(log.ok() && bytes.empty(), "the log of inputs is damaged");
+  const auto stats = Replay(*log, nullptr);
+  if (!stats.ok()) Violate(absl::StrCat(stats.status().message()));
+  if (stats->differs_at != 0) {
+    (void)Replay(*log,
+                 [](const std::string& line) { std::puts(line.c_str()); });
+    Violate(absl::StrCat("a replay differs at call ", stats->differs_at, ": ",
+                         stats->difference));
+  }
+  return stats->calls;
+}
+
 // --- Moving ------------------------------------------------------------------
 
 bool RcEnd::PortIsBlocked() {
@@ -261,6 +292,7 @@ void RcEnd::Move() {
         {reinterpret_cast<const uint8_t*>(image.data()), image.size()});
     if (!made.ok()) Violate(absl::StrCat(made.status().message()));
     qp_ = *made;
+    if (inputs_ != nullptr) qp_->LogInputs(inputs_, rnic().engine().Now());
   });
   came_at_ = rnic().engine().Now();
   machine_.PassOn(qpn_, from);

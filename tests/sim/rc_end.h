@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "datapath/engine/completion_queue.h"
+#include "ras/inputs/input_log.h"
 #include "tests/sim/completion.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/order_rule.h"
@@ -82,6 +83,12 @@ class RcEnd final : private EngineEvents, private QpEvents {
   }
   uint64_t moves() const { return moves_; }
 
+  // From now on its inputs are logged, and at the end they are replayed: that
+  // must give the same (replay.h). Not for XRC.
+  void LogInputs(size_t bytes);
+  // Returns the number of calls that were replayed.
+  uint64_t CheckInputs() const;
+
   // What the program sees, one by one.
   std::function<void(const Completion&)> on_completion;
   // After each effect of a packet on memory.
@@ -136,6 +143,7 @@ class RcEnd final : private EngineEvents, private QpEvents {
   uint64_t move_every_ = 0;
   bool move_planned_ = false;
   uint64_t moves_ = 0;
+  std::shared_ptr<InputLog> inputs_;
   Time came_at_;  // with the last move, on the clock of the RNIC
 
   WireRules rules_;

@@ -39,8 +39,9 @@ struct RunStats {
   uint64_t lost = 0;
   uint64_t corrupted = 0;
   uint64_t forged = 0;
-  uint64_t moves = 0;    // of queue pairs, from engine to engine
-  uint64_t blocked = 0;  // times that a port was full
+  uint64_t moves = 0;     // of queue pairs, from engine to engine
+  uint64_t blocked = 0;   // times that a port was full
+  uint64_t replayed = 0;  // calls of cores
   uint32_t connections = 0;
   uint32_t in_error = 0;
   Duration virtual_time;

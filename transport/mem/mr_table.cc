@@ -28,6 +28,7 @@ MemoryRegion* MrTable::Take() {
     if (mr.key != 0) continue;
     mr = MemoryRegion{.key = key};
     ++in_use_;
+    ++changes_;
     return &mr;
   } while (++tries <= sequence_.held());
   return nullptr;
@@ -55,6 +56,7 @@ void MrTable::Change(MrKey key, uint32_t pd, uint64_t host, uint64_t iova,
   MemoryRegion& mr = storage_[SlotOf(key.value)];
   URNIC_CHECK(mr.key == key.value && mr.kind == MemKind::kRegion);
   URNIC_CHECK(pd < kMaxPdId);
+  ++changes_;
   mr.pd = pd;
   mr.access = access;
   mr.iova = iova;
@@ -73,9 +75,33 @@ uint32_t MrTable::RegisterNull(uint32_t pd) {
 bool MrTable::Deregister(MrKey key) {
   const MemoryRegion* mr = Find(key);
   if (mr == nullptr || mr->windows != 0) return false;
+  Remove(key);
+  return true;
+}
+
+bool MrTable::Restore(const MemoryRegion& entry) {
+  const auto place = [&]() -> MemoryRegion& {
+    return storage_[SlotOf(entry.key)];
+  };
+  const auto is_taken = [&] {
+    const uint32_t there = place().key;
+    return there != 0 && NumberOfKey(there) != NumberOfKey(entry.key);
+  };
+  while (is_taken()) {
+    if (slots_.count() == slots_.most()) return false;
+    Grow();
+  }
+  if (place().key == 0) ++in_use_;
+  place() = entry;
+  ++changes_;
+  return true;
+}
+
+void MrTable::Remove(MrKey key) {
+  if (Find(key) == nullptr) return;
   storage_[SlotOf(key.value)] = MemoryRegion{};
   --in_use_;
-  return true;
+  ++changes_;
 }
 
 // --- Windows -----------------------------------------------------------------
@@ -104,6 +130,7 @@ void MrTable::Unbind(MemoryRegion& window) {
   --storage_[SlotOf(window.region)].windows;
   window.region = 0;
   window.invalidated = 1;
+  ++changes_;
 }
 
 bool MrTable::FreeWindow(uint32_t window) {
@@ -112,6 +139,7 @@ bool MrTable::FreeWindow(uint32_t window) {
   Unbind(*found);
   *found = MemoryRegion{};
   --in_use_;
+  ++changes_;
   return true;
 }
 
@@ -130,6 +158,7 @@ MemFault MrTable::Bind(const WindowBind& bind) {
   if (bind.length == 0) {
     Unbind(*window);
     window->key = bind.new_key;
+    ++changes_;
     return MemFault::kNone;
   }
   const MemoryRegion* region = Find(MrKey{bind.region});
@@ -161,6 +190,7 @@ MemFault MrTable::Bind(const WindowBind& bind) {
   window->invalidated = 0;
   if (type2) window->pd = Window2Owner(bind.qpn);
   ++storage_[SlotOf(region->key)].windows;
+  ++changes_;
   return MemFault::kNone;
 }
 
@@ -203,6 +233,7 @@ MemFault MrTable::Invalidate(MrKey key, uint32_t pd, uint32_t qpn) {
       if (mr.pd != pd) return MemFault::kPd;
       if ((mr.access & kRemoteInvalidate) == 0) return MemFault::kRights;
       mr.invalidated = 1;
+      ++changes_;
       return MemFault::kNone;
     default:
       return MemFault::kRights;

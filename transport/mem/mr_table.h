@@ -137,6 +137,14 @@ class MrTable {
     return mr.key == key.value && key.value != 0 ? &mr : nullptr;
   }
 
+  // The same for any key that the entry has had.
+  const MemoryRegion* FindAnyVariant(MrKey key) const {
+    const MemoryRegion& mr = storage_[SlotOf(key.value)];
+    return mr.key != 0 && NumberOfKey(mr.key) == NumberOfKey(key.value)
+               ? &mr
+               : nullptr;
+  }
+
   // Whether `pd` may access [address, address + bytes) through `key` with all
   // of `rights`. Zero bytes pass with a valid key (callers that must not look
   // at the key of an empty operation do not call this).
@@ -178,6 +186,14 @@ class MrTable {
   // with kRemoteInvalidate.
   MemFault Invalidate(MrKey key, uint32_t pd, uint32_t qpn);
 
+  // For replays: makes the entry as another table had it. False: there is no
+  // room for its key.
+  bool Restore(const MemoryRegion& entry);
+  // ... and removes one. Its windows stay.
+  void Remove(MrKey key);
+  // Grows with each change of an entry.
+  uint64_t changes() const { return changes_; }
+
   uint32_t capacity() const { return slots_.most() / 2; }
   uint32_t in_use() const { return in_use_; }
 
@@ -211,6 +227,7 @@ class MrTable {
   GrowingSlots slots_;
   LeasedSequence sequence_;
   uint32_t in_use_ = 0;
+  uint64_t changes_ = 0;
   uint64_t zeros_ = 0;
   uint64_t sink_ = 0;
 };

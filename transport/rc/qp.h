@@ -215,6 +215,14 @@ class Qp {
     send_.retries_left = static_cast<uint8_t>(send_.config.retry_count + 1);
   }
 
+  // Forgets what an image omits and what shows: the round trips that are being
+  // measured, and the work request that was loaded from its ring. From now on
+  // this queue pair does what one that is made from its image would do.
+  void ForgetWhatImagesOmit() {
+    send_.timer.count = 0;
+    send_.current_index_valid = false;
+  }
+
   bool sq_draining() const {
     return send_.draining && send_.una != send_.drain_limit;
   }

@@ -107,6 +107,12 @@ class ReplayRing {
   }
 
   bool AnyPending() const { return pending_ != 0; }
+  // Those of all reads that are remembered.
+  template <typename See>
+  void VisitKeys(See&& see) const {
+    for (uint32_t i = begin_; i != end_; ++i)
+      see(MrKey{slots_[i & mask_].rkey});
+  }
 
   // REQUIRES: AnyPending().
   ReplaySlot& OldestPending() {

@@ -147,6 +147,12 @@ class Responder {
   bool failed() const { return failed_; }
   QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
   RecvQueue& recv_queue() const { return *rq_; }
+  // Calls see(key) for the keys that it will look at again.
+  template <typename See>
+  void VisitKeys(See&& see) const {
+    see(write_.key);
+    replay_.VisitKeys(see);
+  }
   Psn expected_psn() const { return expected_; }
   uint32_t msn() const { return msn_; }
 

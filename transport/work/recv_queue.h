@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "transport/base/fields.h"
@@ -60,6 +61,14 @@ class RecvRing {
     return use(num_sge, [this, index](uint32_t i) {
       return view_.ReadSge<urnic_rq_wqe>(index, i);
     });
+  }
+
+  // The bytes of a request that is not taken yet, `ahead` after the oldest one;
+  // empty: fewer are posted. The program may be writing.
+  std::span<const uint8_t> BytesOf(uint32_t ahead) const {
+    const uint32_t posted = view_.entries() == 0 ? 0 : view_.Posted(head_);
+    if (posted == UINT32_MAX || ahead >= posted) return {};
+    return view_.BytesOf(head_ + ahead);
   }
 
   // Publishes how many requests have been taken, so that the program may reuse
@@ -180,6 +189,10 @@ class RecvQueue {
   }
 
   bool taken() const { return taken_; }
+  // The list of the current request.
+  std::span<const urnic_sge> current() const {
+    return {sges_, taken_ ? num_sge_ : 0};
+  }
   bool shared() const { return shared_; }
 
   // Takes the next request to flush; false if there is none. From a shared

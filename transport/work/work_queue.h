@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "verbs/abi/rnic_abi.h"
 
@@ -53,6 +54,10 @@ class WorkQueueView {
     return __atomic_load_n(
         reinterpret_cast<const uint64_t*>(Entry(index) + offset),
         __ATOMIC_RELAXED);
+  }
+  // The bytes of an entry, with room behind it. The other side may be writing.
+  std::span<const uint8_t> BytesOf(uint32_t index) const {
+    return {Entry(index), stride_};
   }
   // The address of a send request's inline bytes.
   uint64_t InlineAddress(uint32_t index) const {

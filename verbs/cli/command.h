@@ -28,6 +28,7 @@ void AddDumpCommand(CLI::App& app, int* exit_status);
 void AddExplainCommand(CLI::App& app, int* exit_status);
 void AddExportCommand(CLI::App& app, int* exit_status);
 void AddGuardCommand(CLI::App& app, int* exit_status);
+void AddInputsCommand(CLI::App& app, int* exit_status);
 void AddRouteCommand(CLI::App& app, int* exit_status);
 void AddShowCommand(CLI::App& app, int* exit_status);
 void AddStateCommand(CLI::App& app, int* exit_status);

@@ -35,6 +35,7 @@ struct DumpArguments {
   std::string output;     // empty: a name of our own
   std::string collector;  // HOST:PORT, instead of a file
   uint32_t longest_ms = 20;
+  bool payload = false;
 };
 
 absl::Status SystemError(const std::string& what, int error) {
@@ -202,7 +203,8 @@ int Dump(const DumpArguments& arguments) {
   }
   if (absl::Status s = target->Open(); !s.ok()) return Complain(kCommand, s);
   const auto answer =
-      AskRnic(*rnic, absl::StrCat("dump ", arguments.longest_ms));
+      AskRnic(*rnic, absl::StrCat("dump ", arguments.longest_ms,
+                                  arguments.payload ? " payload" : ""));
   if (!answer.ok()) return Complain(kCommand, answer.status());
   const auto recording = ParseRecording(*answer);
   if (!recording.ok())
@@ -222,7 +224,7 @@ void AddDumpCommand(CLI::App& app, int* exit_status) {
       "dump", "Write the state of an RNIC, all of one moment, into a file");
   command->footer(
       "The RNIC of the program stands still meanwhile. The keys of memory are "
-      "masked. urnic show reads the file with --from.");
+      "masked, without --payload. urnic show reads the file with --from.");
   auto arguments = std::make_shared<DumpArguments>();
   command
       ->add_option("DEVICE", arguments->device,
@@ -250,6 +252,12 @@ void AddDumpCommand(CLI::App& app, int* exit_status) {
                    "all is copied; 20 if it is not given")
       ->type_name("MS")
       ->check(CLI::Range(0, 10'000))
+      ->configurable(false);
+  command
+      ->add_flag(
+          "--payload", arguments->payload,
+          "Also images and logs of inputs, with their keys and the bytes "
+          "of messages")
       ->configurable(false);
   command->callback(
       [arguments, exit_status] { *exit_status = Dump(*arguments); });

@@ -143,6 +143,7 @@ int main(int argc, char** argv) {
   urnic::AddStateCommand(app, &exit_status);
   urnic::AddCleanCommand(app, &exit_status);
   urnic::AddGuardCommand(app, &exit_status);
+  urnic::AddInputsCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);
   urnic::AddDoctorCommand(app, &exit_status);
   std::vector<std::string> args(argv + 1, argv + argc);

@@ -27,9 +27,9 @@ struct ShowArguments {
 
 absl::Status CheckKind(const std::string& kind) {
   const std::vector<std::string> kinds = {
-      "dev",   "link",     "qp",       "cq",    "mr",     "mw",
-      "pd",    "srq",      "ah",       "cm_id", "tcp",    "event",
-      "error", "snapshot", kOffenders, "stat",  "memory", kRecordings};
+      "dev",      "link",   "qp",    "cq",     "mr",       "mw",    "pd",
+      "srq",      "ah",     "cm_id", "tcp",    "event",    "error", "snapshot",
+      kOffenders, "inputs", "stat",  "memory", kRecordings};
   if (std::ranges::count(kinds, kind) != 0) return absl::OkStatus();
   const std::string advice = DidYouMean(kind, kinds);
   return absl::InvalidArgumentError(absl::StrCat(
@@ -62,7 +62,8 @@ void AddShowCommand(CLI::App& app, int* exit_status) {
       "show", "List the objects of RNICs in running programs");
   command->footer(
       "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, cm_id, "
-      "tcp, event, error, snapshot, offender, stat, memory or recording. "
+      "tcp, event, error, snapshot, offender, inputs, stat, memory or "
+      "recording. "
       "FILTER is a name and its value, as they are printed; values may be "
       "lists and ranges: urnic show qp lqpn 17,20-30 type RC. Shows programs "
       "of the same user; root sees all.");

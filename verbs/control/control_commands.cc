@@ -20,6 +20,7 @@
 #include "verbs/control/debug_log.h"
 #include "verbs/control/dump.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/control/input_logs.h"
 #include "verbs/control/object_facts.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/ring_facts.h"
@@ -226,6 +227,12 @@ std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
       nic.offenders().Describe(nic, out);
       return std::nullopt;
     }};
+  if (kind == "inputs")
+    return {[&](uint64_t, auto& out) {
+      Engine::ControlScope scope(nic.engine());
+      nic.input_logs().Describe(nic, out);
+      return std::nullopt;
+    }};
   if (kind == "trace") {
     const auto reader = std::make_shared<TraceReader>(nic);
     return {
@@ -292,6 +299,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   if (request == "route") return ListRoutes(nic);
   if (request == "counters") return ListCounters(nic);
   if (is("trace ")) return SetTrace(nic, rest("trace "));
+  if (is("inputs ")) return AnswerInputs(nic, rest("inputs "));
   if (is("capture ")) return AnswerCapture(nic, std::string(rest("capture ")));
   for (const bool add : {true, false}) {
     const std::string_view addr = add ? "addr add " : "addr del ";
@@ -301,20 +309,30 @@ std::string Answer(OpenNic& nic, std::string_view request) {
   }
   return RefusedAnswer(
       "unknown request; the requests are addr and route (alone, with add, with "
-      "del), counters, show KIND, state, dump MS, trace LEVELS and capture");
+      "del), counters, show KIND, state, inputs, dump MS [payload], trace "
+      "LEVELS "
+      "and capture");
 }
 
-// Of "dump MS".
-std::optional<Duration> LongestOf(std::string_view request) {
+// Of "dump MS [payload]".
+std::optional<DumpRequest> DumpRequestOf(std::string_view request) {
   constexpr std::string_view kDump = "dump ";
+  constexpr std::string_view kPayload = " payload";
   constexpr uint32_t kMost = 10'000;
   uint32_t ms = 0;
   if (!request.starts_with(kDump)) return std::nullopt;
   request.remove_prefix(kDump.size());
+  const bool payload = request.ends_with(kPayload);
+  if (payload) request.remove_suffix(kPayload.size());
   if (!absl::SimpleAtoi({request.data(), request.size()}, &ms) || ms > kMost) {
     return std::nullopt;
   }
-  return Duration::Milliseconds(ms);
+  return DumpRequest{.longest = Duration::Milliseconds(ms), .payload = payload};
+}
+
+void SendInputs(OpenNic& nic, const ControlSocket::Reply& reply) {
+  if (!reply("ok\n")) return;
+  nic.input_logs().Send(nic, reply);
 }
 
 }  // namespace
@@ -331,8 +349,9 @@ void AnswerControl(OpenNic& nic, std::string_view request,
                    const ControlSocket::Reply& reply) {
   constexpr std::string_view kShow = "show ";
   if (request == "state") return SendState(nic, reply);
-  if (const auto longest = LongestOf(request))
-    return SendDump(nic, *longest, reply);
+  if (request == "inputs") return SendInputs(nic, reply);
+  if (const auto dump = DumpRequestOf(request))
+    return SendDump(nic, *dump, reply);
   if (request.starts_with(kShow)) {
     return SendFacts(nic, request.substr(kShow.size()), reply);
   }

@@ -19,9 +19,13 @@
 //   route del ROUTE   removes one of its own, by prefix, router and metric
 //   counters          lists the counters of the port
 //   state             the state of all queue pairs and connections
-//   dump MS           stops the RNIC, copies its state, and lets it go on,
-//   after
-//                     MS milliseconds at the latest (at most 10000)
+//   inputs            the logs of the inputs of queue pairs
+//   inputs start QPN KIB, inputs stop QPN
+//                     logs the inputs of a queue pair from now on, with so much
+//                     room; or no longer (verbs/control/input_logs.h)
+//   dump MS [payload] stops the RNIC, copies its state, and lets it go on,
+//                     after MS milliseconds at the latest (at most 10000).
+//                     payload: with keys, images and logs of inputs
 //   show KIND         what is known of all objects of a kind: those of `urnic
 //                     show`, trace (the events) and trace-level
 //   capture start SNAP [lqpn QPN] [peer PREFIX]
@@ -50,6 +54,7 @@
 //   state             the images of the queue pairs, then those of connections
 //                     of iWARP without a queue pair, then those of rdma_cm's
 //                     connections of RoCE (transport/work/image.h)
+//   inputs            logs (ras/inputs/input_log.h)
 //   dump              a recording (ras/recorder/format.h)
 //   capture read      packet blocks of pcapng, of interface 0
 //   capture stop      a line: how many frames were lost

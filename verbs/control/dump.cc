@@ -42,22 +42,22 @@ std::string StandstillLine(Duration took, bool whole) {
 
 }  // namespace
 
-std::string MakeDump(OpenNic& nic, Duration longest) {
-  constexpr WhatToRecord kWhat = {.newest = {}, .without_secrets = true};
+std::string MakeDump(OpenNic& nic, const DumpRequest& request) {
+  const WhatToRecord what = {.newest = {}, .without_secrets = !request.payload};
   RecordingBuilder builder(recording::kHalfBytesMax);
   // The first one makes room for the second: memory that is new takes longer
   // than all else.
   builder.Begin();
   RecordAnswers(
-      nic, kWhat, [] { return true; }, builder);
+      nic, what, [] { return true; }, builder);
   builder.Begin();
   const Time begin = Environment::Now();
   std::optional<Standstill> standstill(nic.engine());
   Time end;
   RecordAnswers(
-      nic, kWhat,
+      nic, what,
       [&] {
-        if (standstill && Environment::Now() - begin >= longest) {
+        if (standstill && Environment::Now() - begin >= request.longest) {
           standstill.reset();
           end = Environment::Now();
         }
@@ -82,9 +82,9 @@ std::string MakeDump(OpenNic& nic, Duration longest) {
   return file;
 }
 
-void SendDump(OpenNic& nic, Duration longest,
+void SendDump(OpenNic& nic, const DumpRequest& request,
               const ControlSocket::Reply& reply) {
-  const std::string file = MakeDump(nic, longest);
+  const std::string file = MakeDump(nic, request);
   if (reply("ok\n")) reply(file);
 }
 

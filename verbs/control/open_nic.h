@@ -34,6 +34,7 @@
 #include "verbs/control/device_routes.h"
 #include "verbs/control/error_log.h"
 #include "verbs/control/gid_table.h"
+#include "verbs/control/input_logs.h"
 #include "verbs/control/no_listener.h"
 #include "verbs/control/object_facts.h"
 #include "verbs/control/offenders.h"
@@ -154,6 +155,7 @@ class OpenNic {
 
   // What keeps it from closing or recovering.
   Offenders& offenders() { return offenders_; }
+  InputLogs& input_logs() { return input_logs_; }
   Recovery& recovery() { return *recovery_; }
   const Recovery& recovery() const { return *recovery_; }
   // For the recovery: tells everyone, with the port's words.
@@ -231,6 +233,7 @@ class OpenNic {
   std::unique_ptr<Nic> nic_;
   DeviceRoutes routes_;
   Offenders offenders_;
+  InputLogs input_logs_;
   std::unique_ptr<Recovery> recovery_;
   std::unique_ptr<ControlSocket> control_socket_;
   std::unique_ptr<ErrorLog> error_log_;

@@ -195,6 +195,7 @@ absl::Status Qp::Enlist(const EngineQpConfig& config) {
   absl::StatusOr<EngineQp*> created = engine.qps().Create(config);
   if (!created.ok()) return created.status();
   engine_qp_ = *created;
+  device_.open_nic().input_logs().OnCreated(*engine_qp_, engine.Now());
   // As Linux's siw and iw_cxgb4 create it: ready for receive requests.
   if (service_ == QpService::kIwarp) {
     attributes_.qp_state = QpState::kInit;
@@ -227,6 +228,7 @@ Qp::~Qp() {
   {
     Engine::ControlScope scope(engine);
     const uint32_t number = qpn();
+    device_.open_nic().input_logs().OnDestroyed(*engine_qp_);
     engine.qps().Destroy(engine_qp_);
     ForgetCompletions(number);
   }

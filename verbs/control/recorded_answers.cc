@@ -18,12 +18,13 @@ namespace urnic::control {
 namespace {
 
 constexpr std::string_view kImages = "state";
+constexpr std::string_view kInputs = "inputs";
 
 constexpr std::string_view kRequests[] = {
-    "show dev",      "show link",  "show stat",  "show qp",    "show error",
-    "show snapshot", "show tcp",   "show cm_id", "show event", kImages,
-    "show cq",       "show srq",   "show pd",    "show ah",    "show mw",
-    "show mr",       "show memory"};
+    "show dev",      "show link",   "show stat",   "show qp",    "show error",
+    "show snapshot", "show tcp",    "show cm_id",  "show event", kImages,
+    "show cq",       "show srq",    "show pd",     "show ah",    "show mw",
+    "show mr",       "show memory", "show inputs", kInputs};
 
 // Lists in the order of time.
 using Describer = std::optional<uint64_t> (*)(OpenNic&, uint64_t, std::string&);
@@ -98,7 +99,8 @@ RecordingOwner OwnerOf(const OpenNic& nic) {
 void RecordAnswers(OpenNic& nic, const WhatToRecord& what,
                    const std::function<bool()>& goes_on, RecordingBuilder& to) {
   for (const std::string_view request : kRequests) {
-    if (what.without_secrets && request == kImages) continue;
+    if (what.without_secrets && (request == kImages || request == kInputs))
+      continue;
     if (!goes_on() || !to.BeginAnswer(request)) return;
     Answer(nic, request, what.newest, [&](std::string_view part) {
       const bool fits = what.without_secrets

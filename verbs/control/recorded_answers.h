@@ -24,9 +24,8 @@ struct NewestEntries {
 
 struct WhatToRecord {
   NewestEntries newest = {};
-  // Without keys of memory: masks those of regions and windows, and leaves the
-  // images of queue pairs and connections out, which have keys and bytes of
-  // messages.
+  // Without keys of memory: masks those of regions and windows, and leaves
+  // images and logs of inputs out, which have keys and bytes of messages.
   bool without_secrets = false;
 };
 

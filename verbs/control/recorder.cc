@@ -215,7 +215,7 @@ void Recorder::KeepDump(
     return before("");
   }
   before(path);
-  const std::string dump = MakeDump(nic_, kLongest);
+  const std::string dump = MakeDump(nic_, {.longest = kLongest});
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 ||
       pwrite(fd, dump.data(), dump.size(), /*offset=*/0) !=
           static_cast<ssize_t>(dump.size())) {
