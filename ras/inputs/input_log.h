@@ -1,6 +1,6 @@
 #pragma once
 
-// The inputs of one queue pair, for a replay (docs/design/0013-ras.md, 12):
+// The inputs of one queue pair, for a replay (docs/design/0013-ras.md, 11):
 // everything that its core was given, and what the core made of it. A log is
 // bounded: it has two segments, each of which begins with an image of the queue
 // pair, so a replay can begin there. When the newer one is full, it becomes the
