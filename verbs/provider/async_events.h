@@ -1,17 +1,25 @@
 #pragma once
 
 // The asynchronous events of one open device: a pipe that libibverbs reads as
-// if it were the kernel's, 16 bytes per event.
+// if it were the kernel's, 16 bytes per event. It is short, so that an event is
+// quickly taken out again. More events wait here, and follow in order when the
+// program has read: then a thread runs, until none waits.
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <thread>
+#include <utility>
+
+struct ib_uverbs_async_event_desc;
 
 namespace urnic::provider {
 
 class AsyncEvents {
  public:
   AsyncEvents() = default;
+  // REQUIRES: no Push() or Drop() meanwhile.
   ~AsyncEvents();
   AsyncEvents(const AsyncEvents&) = delete;
   AsyncEvents& operator=(const AsyncEvents&) = delete;
@@ -23,21 +31,42 @@ class AsyncEvents {
   int read_fd() const { return read_fd_; }
 
   // Adds an event about `element` (the address of an object, or a port). Any
-  // thread; never waits. False: there is no room, because 65536 events have not
-  // been read.
+  // thread; never waits for the program. False: the same event waits already,
+  // and now comes last. So no more than one of each type waits for an object.
   bool Push(uint64_t element, uint32_t type);
 
   // Removes the events about `element` that have not been read, and returns how
-  // many. REQUIRES: no Push() for it meanwhile.
+  // many. Any thread. REQUIRES: no Push() for it meanwhile.
   uint32_t Drop(uint64_t element);
 
  private:
-  bool Write(const void* events, size_t bytes);
+  using Event = ib_uverbs_async_event_desc;
+  // Element and type.
+  using Key = std::pair<uint64_t, uint32_t>;
+
+  // All or nothing: no more than PIPE_BUF bytes. REQUIRES: mutex_ is held.
+  bool Write(const Event* events, size_t count);
+  // Takes those about `element` out of the pipe. REQUIRES: mutex_ is held.
+  uint32_t DropFromPipe(uint64_t element);
+  // Moves waiting events into the pipe, as many as fit. REQUIRES: mutex_ is
+  // held.
+  void Move();
+  // REQUIRES: mutex_ is held.
+  void StartThread();
+  // The thread, while events wait.
+  void Run();
 
   int read_fd_ = -1;
   // Both ends again, always non-blocking, whatever the program does to its own.
   int own_fd_ = -1;
-  std::mutex drop_mutex_;
+  int stop_fd_ = -1;  // the thread ends when this can be read
+
+  std::mutex mutex_;  // of what we write and read, and of the members below
+  uint64_t next_place_ = 0;
+  std::map<uint64_t, Key> waiting_;  // by place in the order
+  std::map<Key, uint64_t> places_;   // of those that wait
+  bool runs_ = false;
+  std::thread thread_;
 };
 
 }  // namespace urnic::provider
