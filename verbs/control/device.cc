@@ -94,6 +94,15 @@ uint64_t Device::NoteLateThread(pid_t thread, const char* verb) {
   return open_nic_->offenders().Add(Offence::kThread, what);
 }
 
+uint64_t Device::NoteUnacknowledged(const std::string& queue) {
+  const std::string what =
+      absl::StrCat(queue,
+                   " is destroyed, but the program has not acknowledged its "
+                   "events (ibv_ack_async_event, ibv_ack_cq_events)");
+  NoteMisuse({.code = ErrorCode::kEventsUnacknowledged, .text = what});
+  return open_nic_->offenders().Add(Offence::kEvents, what);
+}
+
 template <typename F>
 void Device::ForEachQp(F&& f) {
   constexpr size_t kStep = 64;

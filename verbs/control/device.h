@@ -92,6 +92,9 @@ class Device final : private OpenNic::Watcher {
   // A thread has been inside `verb` for long (null: one that posts or polls),
   // and another waits until it leaves. Returns its number in Offenders.
   uint64_t NoteLateThread(pid_t thread, const char* verb);
+  // A thread destroys `queue`, as in "qp 17", and has waited long for the
+  // program to acknowledge its events. Returns the same.
+  uint64_t NoteUnacknowledged(const std::string& queue);
   // The queue pair `number` fails, and `user`, as given to Qp::Create() or
   // Open(), hears no more of it: the program has written over it.
   void FenceQp(uint32_t number, const void* user);

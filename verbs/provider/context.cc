@@ -132,11 +132,7 @@ Context::Wait::~Wait() {
 
 void Context::Wait::Tell() const {
   if (offence_ != 0) return;
-  offence_ = context_.device().open_nic().offenders().Add(
-      control::Offence::kEvents,
-      absl::StrCat(whose_,
-                   " is destroyed, but the program has not acknowledged its "
-                   "events (ibv_ack_async_event, ibv_ack_cq_events)"));
+  offence_ = context_.device().NoteUnacknowledged(whose_);
 }
 
 void Context::WaitOnce(pthread_mutex_t* mutex, pthread_cond_t* cond,

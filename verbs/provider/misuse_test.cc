@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "verbs/provider/testing/logged.h"
+#include "verbs/provider/testing/shown.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
@@ -431,6 +433,37 @@ TEST(AllocatorTest, ItMayCallVerbs) {
   }
   EXPECT_EQ(ibv_dealloc_pd(parent), 0);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+// --- Events ------------------------------------------------------------------
+
+TEST(EventsTest, AQueueWhoseEventsAreNotAcknowledgedIsNamed) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    ibv_comp_channel* const channel = ibv_create_comp_channel(device);
+    ASSERT_NE(channel, nullptr);
+    PairOptions options;
+    options.channel = channel;
+    auto pair = std::make_unique<Pair>(device, options);
+    ASSERT_EQ(ibv_req_notify_cq(pair->b.cq(), 0), 0);
+    ASSERT_EQ(pair->b.PostRecv(0, {pair->b.Sge(0, 8)}), 0);
+    ASSERT_EQ(pair->a.PostSend({pair->a.Sge(0, 8)}), 0);
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel, &cq, &context), 0);
+    std::thread late([=] {
+      while (Shown("offender").empty()) usleep(10'000);
+      EXPECT_THAT(Shown("offender"), HasSubstr("blocks:events"));
+      EXPECT_THAT(Shown("error"), HasSubstr("URN1917"));
+      ibv_ack_cq_events(cq, 1);
+    });
+    pair.reset();
+    late.join();
+    EXPECT_EQ(Shown("offender"), "");
+    EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+  });
+  EXPECT_THAT(lines,
+              Contains(AllOf(HasSubstr("URN1917"),
+                             HasSubstr("has not acknowledged its events"))));
 }
 
 // --- Threads that are late ---------------------------------------------------

@@ -21,8 +21,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "verbs/cli/rnic_process.h"
 #include "verbs/provider/testing/own_program.h"
+#include "verbs/provider/testing/shown.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
@@ -248,15 +248,7 @@ TEST(RecoveryTest, DISABLED_AQueuePairIsReset) {
   EndPart();
 }
 
-// --- A program that keeps its queue pairs
-// -------------------------------------
-
-std::string Shown(const std::string& kind) {
-  const auto rnic = FindOneRnic("urnic0", std::to_string(getpid()));
-  if (!rnic.ok()) return std::string(rnic.status().message());
-  const auto answer = AskRnic(*rnic, "show " + kind);
-  return answer.ok() ? *answer : std::string(answer.status().message());
-}
+// --- A program that keeps its queue pairs ------------------------------------
 
 TEST(RecoveryTest, WhoBlocksTheRecoveryIsNamed) {
   RunPart("BlocksTheRecovery", "remove=$:50ms", "200ms");
@@ -283,8 +275,7 @@ TEST(RecoveryTest, DISABLED_BlocksTheRecovery) {
   EndPart();
 }
 
-// --- Without a system call
-// ----------------------------------------------------
+// --- Without a system call ---------------------------------------------------
 
 std::atomic<int> g_calls = 0;
 std::atomic<int> g_last_call = 0;
