@@ -21,11 +21,14 @@
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
 #include "verbs/control/device_kind.h"
+#include "verbs/control/failure_text.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/mailbox.h"
 #include "verbs/control/mr.h"
 #include "verbs/control/mw.h"
+#include "verbs/control/open_nic.h"
 #include "verbs/control/qp.h"
+#include "verbs/control/recovery.h"
 #include "verbs/control/spin_lock.h"
 #include "verbs/control/srq.h"
 
@@ -87,6 +90,16 @@ void Describe(Device& device, std::string& out) {
   facts.Add("ahs", device.ahs().size());
 }
 
+void AddOutage(const Recovery& recovery, FactWriter& facts) {
+  constexpr int64_t kNsPerMs = 1'000'000;
+  const auto outage = recovery.outage();
+  if (!outage.has_value()) return;
+  facts.Add("down-since", WallTimeText(outage->so_far));
+  facts.Add("bound-ms", recovery.bound().ns() / kNsPerMs);
+  if (outage->fails_in.has_value())
+    facts.Add("fails-in-ms", outage->fails_in->ns() / kNsPerMs);
+}
+
 void DescribeLink(Device& device, std::string& out) {
   const PortAttributes port = device.QueryPort();
   const PortInfo info = device.port().info();
@@ -102,6 +115,7 @@ void DescribeLink(Device& device, std::string& out) {
   const urnic_mailbox& mailbox = *device.mailbox();
   facts.Add("device-state", kDeviceStates[StateIn(mailbox)]);
   facts.Add("device-failures", mailbox.failures);
+  AddOutage(device.open_nic().recovery(), facts);
   facts.Add("rx-ring", info.rx_ring);
   facts.Add("tx-ring", info.tx_ring);
   AddCounters(device.port().counters(), facts);

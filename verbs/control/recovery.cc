@@ -159,6 +159,21 @@ absl::Status Recovery::CheckWorks() const {
                               "and wait for IBV_EVENT_PORT_ACTIVE"));
 }
 
+std::optional<Recovery::Outage> Recovery::outage() const {
+  std::lock_guard lock(mutex_);
+  const Link link = link_.load();
+  if (link == Link::kUp) return std::nullopt;
+  const Duration so_far =
+      nic_.engine().Now() - Time::FromNs(down_since_ns_.load());
+  Outage outage = {.so_far = so_far, .fails_in = std::nullopt};
+  if (runs_ && works()) {
+    outage.fails_in = link == Link::kRemoved
+                          ? Duration()
+                          : std::max(bound_ - so_far, Duration());
+  }
+  return outage;
+}
+
 void Recovery::SetState(urnic_device_state state) {
   std::atomic_ref(mailbox_->state).store(state, std::memory_order_release);
 }

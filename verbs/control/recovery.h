@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -66,6 +67,15 @@ class Recovery {
   const urnic_mailbox* mailbox() const { return mailbox_.get(); }
   Duration bound() const { return bound_; }
 
+  // While the port is down.
+  struct Outage {
+    Duration so_far;
+    // Until the device fails. None: it has failed already, or will not.
+    std::optional<Duration> fails_in;
+  };
+  // None: the port is up, or has never been.
+  std::optional<Outage> outage() const;
+
  private:
   // Of the port, as it said last.
   enum class Link : uint8_t { kUp, kDown, kRemoved };
@@ -98,9 +108,9 @@ class Recovery {
   std::atomic<int64_t> down_since_ns_ = 0;  // of the engine's clock
   std::atomic<bool> stop_ = false;
   int wake_fd_ = -1;
-  std::mutex mutex_;     // of the members below
-  bool was_up_ = false;  // before, there is nothing to recover
-  std::string why_;      // the port's words
+  mutable std::mutex mutex_;  // of the members below
+  bool was_up_ = false;       // before, there is nothing to recover
+  std::string why_;           // the port's words
   bool runs_ = false;
   std::thread thread_;
 };

@@ -28,7 +28,9 @@
 namespace urnic {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A part is not ready when its fault begins.
 constexpr int kTooSlow = 43;
@@ -116,6 +118,28 @@ struct Impatient {
   End a;
   End b;
 };
+
+// --- What is shown
+// ------------------------------------------------------------
+
+TEST(RecoveryTest, AnOutageIsShownWithItsEnd) {
+  RunPart("AnOutageIsShown", "down=$:2s", "1000s");
+}
+TEST(RecoveryTest, DISABLED_AnOutageIsShown) {
+  {
+    Impatient pair;
+    EXPECT_THAT(Shown("link"), Not(HasSubstr("down-since")));
+    AwaitEvent(pair.first, IBV_EVENT_PORT_ERR);
+    const std::string down = Shown("link");
+    EXPECT_THAT(down, HasSubstr("device-state:works"));
+    EXPECT_THAT(down, HasSubstr("\tdown-since:20"));
+    EXPECT_THAT(down, HasSubstr("\tbound-ms=1000000"));
+    EXPECT_THAT(down, ContainsRegex("\tfails-in-ms=99[0-9]{4}"));
+    AwaitEvent(pair.first, IBV_EVENT_PORT_ACTIVE);
+    EXPECT_THAT(Shown("link"), Not(HasSubstr("down-since")));
+  }
+  EndPart();
+}
 
 // --- Short enough ------------------------------------------------------------
 
@@ -206,6 +230,7 @@ void ExpectFailureAndRecovery() {
     while (ibv_poll_cq(pair.a.cq(), 1, &wc) == 0) {
     }
     ExpectBusy(pair);
+    EXPECT_THAT(Shown("link"), Not(HasSubstr("fails-in-ms")));
     pair.a.DestroyQp();
     AwaitEvent(pair.first, IBV_EVENT_PORT_ACTIVE);
     // The other device is as it was.
