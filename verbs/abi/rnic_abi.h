@@ -215,7 +215,7 @@ URNIC_ABI_ASSERT(offsetof(struct urnic_queue_indices, consumer) == 64);
 
 /* The mailbox of a port, in a page of its own: by it the RNIC tells the
  * program's side of a fatal error without a system call (document E, 5.3.2.4).
- * Who posts or polls looks at `state`. Only the RNIC writes. */
+ * Posting and polling look at `state`. Only the RNIC writes. */
 enum urnic_device_state {
   URNIC_DEVICE_WORKS = 0,
   /* Queue pairs go to ERR. Nothing can be posted. */

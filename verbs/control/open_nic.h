@@ -77,8 +77,10 @@ class OpenNic {
     // The device has failed: its busy queue pairs go to ERR, and everyone is
     // told. Called by the recovery's thread.
     virtual void OnDeviceFailed() = 0;
+    // Queue pairs that have become busy since then go to ERR.
     virtual void FailBusyQps() = 0;
-    // The same for queue pairs with a path from this address. Returns how many.
+    // Queue pairs with a path from this address go to ERR, each with its event.
+    // Returns how many.
     virtual uint32_t FailQpsFrom(const wire::Gid& local) = 0;
     // The numbers of the queue pairs in RTR and beyond. Any thread.
     virtual std::vector<uint32_t> BusyQps() = 0;
@@ -158,9 +160,10 @@ class OpenNic {
   InputLogs& input_logs() { return input_logs_; }
   Recovery& recovery() { return *recovery_; }
   const Recovery& recovery() const { return *recovery_; }
-  // For the recovery: tells everyone, with the port's words.
+  // For the recovery: the busy queue pairs go to ERR, and watchers and rdma_cm
+  // are told that the device has failed.
   void OnDeviceFailed();
-  // Busy queue pairs of a failed device go to ERR.
+  // For the recovery: queue pairs that have become busy since then go to ERR.
   void FailBusyQps();
   // Recorder::KeepDump(), if there is a recorder; otherwise `before` alone.
   void KeepDump(const std::function<void(const std::string& path)>& before);

@@ -14,8 +14,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "datapath/engine/environment.h"
 #include "datapath/guest/engine_thread.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
