@@ -7,10 +7,6 @@ namespace {
 
 constexpr size_t kMark = sizeof(uint64_t);
 
-size_t RoundUp(size_t value, size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 uint64_t MarkAt(const uint8_t* memory) {
   uint64_t mark;
   std::memcpy(&mark, memory, kMark);

@@ -17,6 +17,11 @@
 
 namespace urnic {
 
+// The next multiple that is not below `value`.
+constexpr size_t RoundUp(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
 class MarkedBlock {
  public:
   static constexpr size_t kPage = 4096;

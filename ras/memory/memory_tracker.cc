@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ras/marks/marked_block.h"
 #include "ras/marks/marked_slab.h"
 #include "transport/base/check.h"
 
@@ -16,10 +17,6 @@ namespace urnic {
 namespace {
 
 constexpr Marks kMarks = MarksOf("MM");
-
-size_t RoundUp(size_t bytes, size_t multiple) {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
 
 // All that exist, for an allocation whose end is damaged.
 struct Trackers {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
+#include "ras/marks/marked_block.h"
 
 namespace urnic::control {
 

@@ -15,10 +15,6 @@
 
 namespace urnic::control {
 
-constexpr size_t RoundUp(size_t value, size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 // Where a program wants the memory of its queues (a parent domain with
 // allocators). Called without any lock of ours by the thread that creates,
 // resizes or destroys a queue.
