@@ -277,10 +277,10 @@ void OpenNic::Report() {
   if (!StatsAreWanted()) return;
   const EngineCounters counters = CountersOfAll();
   // Of two devices, the one that was used; if both were, the first.
-  char device[URNIC_DEVICE_NAME_SIZE];
-  urnic_device_name(URNIC_DEVICE_IWARP, identity_.ordinal, device);
   const bool only_iwarp = counters.roce_qps == 0 && counters.iwarp_qps != 0;
-  AppendStats(only_iwarp ? device : name(), counters, port().counters(),
+  const std::string device =
+      only_iwarp ? DeviceName(URNIC_DEVICE_IWARP) : name();
+  AppendStats(device.c_str(), counters, port().counters(),
               port().fault_counts());
 }
 
@@ -304,10 +304,16 @@ void OpenNic::TellPortState(const PortInfo& info, bool is_whole) {
 }
 
 void OpenNic::NoteOfPort(ErrorCode code, const std::string& text) {
+  NoteOfKinds(identity_.kinds, code, text);
+}
+
+void OpenNic::NoteOfKinds(uint32_t kinds, ErrorCode code,
+                          const std::string& text) {
   Engine::ControlScope scope(engine());
-  for (const bool iwarp : {false, true}) {
-    if (!Has(iwarp ? URNIC_DEVICE_IWARP : URNIC_DEVICE_ROCE)) continue;
-    engine().failures().Add({.code = code, .iwarp = iwarp, .text = text});
+  for (int kind = 0; kind < URNIC_DEVICE_KINDS; ++kind) {
+    if ((kinds & 1u << kind) == 0) continue;
+    engine().failures().Add(
+        {.code = code, .iwarp = kind == URNIC_DEVICE_IWARP, .text = text});
   }
 }
 
@@ -325,18 +331,15 @@ void OpenNic::FailBusyQps() {
 void OpenNic::NoteBlocked(
     const std::vector<std::pair<std::string, uint32_t>>& qps,
     const std::string& text) {
-  Engine::ControlScope scope(engine());
-  for (const bool iwarp : {false, true}) {
-    char device[URNIC_DEVICE_NAME_SIZE];
-    urnic_device_name(iwarp ? URNIC_DEVICE_IWARP : URNIC_DEVICE_ROCE,
-                      identity_.ordinal, device);
-    if (std::ranges::none_of(
+  uint32_t kinds = 0;
+  for (int kind = 0; kind < URNIC_DEVICE_KINDS; ++kind) {
+    const std::string device = DeviceName(kind);
+    if (std::ranges::any_of(
             qps, [&](const auto& qp) { return qp.first == device; })) {
-      continue;
+      kinds |= 1u << kind;
     }
-    engine().failures().Add(
-        {.code = ErrorCode::kRecoveryBlocked, .iwarp = iwarp, .text = text});
   }
+  NoteOfKinds(kinds, ErrorCode::kRecoveryBlocked, text);
 }
 
 void OpenNic::OnDeviceFailed() {
@@ -399,13 +402,16 @@ void OpenNic::AnnounceIfUp(const PortInfo& info) {
   network().Announce();
 }
 
+std::string OpenNic::DeviceName(int kind) const {
+  char device[URNIC_DEVICE_NAME_SIZE];
+  urnic_device_name(kind, identity_.ordinal, device);
+  return device;
+}
+
 std::vector<std::string> OpenNic::DeviceNames() const {
   std::vector<std::string> names;
   for (int kind = 0; kind < URNIC_DEVICE_KINDS; ++kind) {
-    if (!Has(kind)) continue;
-    char device[URNIC_DEVICE_NAME_SIZE];
-    urnic_device_name(kind, identity_.ordinal, device);
-    names.emplace_back(device);
+    if (Has(kind)) names.push_back(DeviceName(kind));
   }
   return names;
 }

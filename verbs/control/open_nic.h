@@ -217,6 +217,9 @@ class OpenNic {
   void EndConnectionsFrom(const wire::Gid& local);
   absl::Status OnAddressesChanged();
   void OnRoutesChanged();
+  // A failure, for each device whose kind is in the set `kinds` (bits).
+  void NoteOfKinds(uint32_t kinds, ErrorCode code, const std::string& text);
+  std::string DeviceName(int kind) const;
   bool Has(int kind) const { return (identity_.kinds & 1u << kind) != 0; }
   MemoryTracker memory_;
   const urnic_device_identity identity_;  // of one of the port's devices
