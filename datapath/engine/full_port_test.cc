@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "datapath/guest/eal.h"
+#include "datapath/port/wrapped_port.h"
 #include "tests/support/engine_node.h"
 
 namespace urnic {
@@ -124,18 +125,10 @@ TEST(FullPortTest, APeerIsNotGivenUpDuringAnOutage) {
 }
 
 // A port that takes nothing until its device is replaced.
-class StuckPort final : public Port {
+class StuckPort final : public WrappedPort {
  public:
-  explicit StuckPort(std::unique_ptr<Port> port) : port_(std::move(port)) {
-    mtu_ = port_->mtu();
-    mac_ = port_->mac();
-    pool_ = port_->pool();
-    lcore_ = port_->lcore();
-    ordinal_ = port_->ordinal();
-  }
-  uint16_t Receive(rte_mbuf** out, uint16_t max) override {
-    return port_->Receive(out, max);
-  }
+  explicit StuckPort(std::unique_ptr<Port> port)
+      : WrappedPort(std::move(port)) {}
   uint16_t Transmit(rte_mbuf** packets, uint16_t count) override {
     return is_stuck ? 0 : port_->Transmit(packets, count);
   }
@@ -144,17 +137,9 @@ class StuckPort final : public Port {
     ++replaced;
     return true;
   }
-  bool ArmWakeup() override { return port_->ArmWakeup(); }
-  void DisarmWakeup() override { port_->DisarmWakeup(); }
-  int wait_fd() const override { return port_->wait_fd(); }
-  PortCounters counters() const override { return port_->counters(); }
-  PortInfo info() const override { return port_->info(); }
 
   bool is_stuck = false;
   int replaced = 0;
-
- private:
-  const std::unique_ptr<Port> port_;
 };
 
 TEST(FullPortTest, ADeviceThatTakesNothingIsReplaced) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "datapath/port/wrapped_port.h"
 #include "tests/support/engine_node.h"
 
 namespace urnic {
@@ -122,14 +123,10 @@ TEST_F(ReactorTest, ATimerLimitsTheSleep) {
 }
 
 // A port that can wake a sleeper, and shows whether it is armed.
-class KnockingPort final : public Port {
+class KnockingPort final : public WrappedPort {
  public:
-  explicit KnockingPort(const Port& like) : fd_(eventfd(0, EFD_NONBLOCK)) {
-    mtu_ = like.mtu();
-    mac_ = like.mac();
-    pool_ = like.pool();
-    lcore_ = like.lcore();
-  }
+  explicit KnockingPort(std::unique_ptr<Port> port)
+      : WrappedPort(std::move(port)), fd_(eventfd(0, EFD_NONBLOCK)) {}
   ~KnockingPort() override { close(fd_); }
 
   uint16_t Receive(rte_mbuf**, uint16_t) override { return 0; }
@@ -141,10 +138,6 @@ class KnockingPort final : public Port {
     EXPECT_EQ(read(fd_, &count, sizeof(count)), 8);
   }
   int wait_fd() const override { return fd_; }
-  PortCounters counters() const override { return {}; }
-  PortInfo info() const override {
-    return {.state = PortState::kUp, .text = "up"};
-  }
 
   void Knock() const {
     const uint64_t one = 1;
@@ -158,8 +151,7 @@ class KnockingPort final : public Port {
 };
 
 TEST(ReactorPortTest, AFrameWakesASleepingLoop) {
-  const auto loop = testing::OpenTestPort("loop");
-  auto owned = std::make_unique<KnockingPort>(*loop);
+  auto owned = std::make_unique<KnockingPort>(testing::OpenTestPort("loop"));
   KnockingPort& port = *owned;
   Nic nic(std::move(owned), NicConfig());
   auto reactor = Reactor::Start(nic.engine());

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/eal.h"
 #include "datapath/guest/give_way.h"
+#include "datapath/guest/monotonic_clock.h"
 #include "ras/errors/refusal.h"
 #include "verbs/libc/high_fd.h"
 
@@ -43,12 +43,6 @@ std::unique_ptr<impair::Line> MakeLine(const impair::FaultSpec& spec,
 
 }  // namespace
 
-Time FaultPort::MonotonicNow() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return Time::FromNs(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
-}
-
 absl::StatusOr<std::unique_ptr<FaultPort>> FaultPort::Create(
     std::unique_ptr<Port> port, const impair::FaultSpec& spec, std::string note,
     Clock clock) {
@@ -62,19 +56,13 @@ absl::StatusOr<std::unique_ptr<FaultPort>> FaultPort::Create(
 
 FaultPort::FaultPort(std::unique_ptr<Port> port, const impair::FaultSpec& spec,
                      std::string note, Clock clock)
-    : port_(std::move(port)),
+    : WrappedPort(std::move(port)),
       note_(std::move(note)),
       clock_(clock),
       device_faults_(spec.device),
       start_(clock()),
       out_(MakeLine(spec, impair::Direction::kOut, clock(), *port_)),
-      in_(MakeLine(spec, impair::Direction::kIn, clock(), *port_)) {
-  mtu_ = port_->mtu();
-  mac_ = port_->mac();
-  pool_ = port_->pool();
-  lcore_ = port_->lcore();
-  ordinal_ = port_->ordinal();
-}
+      in_(MakeLine(spec, impair::Direction::kIn, clock(), *port_)) {}
 
 bool FaultPort::OpenDescriptors() {
   timer_fd_ = urnic_move_fd_high(

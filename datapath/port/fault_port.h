@@ -17,19 +17,19 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "datapath/port/port.h"
+#include "datapath/guest/monotonic_clock.h"
+#include "datapath/port/wrapped_port.h"
 #include "transport/base/time.h"
 #include "transport/impair/fault_spec.h"
 #include "transport/impair/line.h"
 
 namespace urnic {
 
-class FaultPort final : public Port {
+class FaultPort final : public WrappedPort {
  public:
   static constexpr uint32_t kFramesUnderWay = 4096;
 
   using Clock = Time (*)();
-  static Time MonotonicNow();  // CLOCK_MONOTONIC
 
   // `note` is appended to the text of the port (PortInfo::text). The times of
   // the faults count from this call. RESOURCE_EXHAUSTED: no descriptors.
@@ -52,9 +52,7 @@ class FaultPort final : public Port {
     return held_.load(std::memory_order_relaxed);
   }
   FaultCounts fault_counts() const override;
-  PortCounters counters() const override { return port_->counters(); }
   PortInfo info() const override;
-  uint32_t link_mtu() const override { return port_->link_mtu(); }
 
   // The `text` of a port, followed by `note`; an empty one stays empty.
   static std::string WithNote(const std::string& text, const std::string& note);
@@ -78,7 +76,6 @@ class FaultPort final : public Port {
   void Finish(Time now);
   void SetTimer(Time when);
 
-  const std::unique_ptr<Port> port_;
   const std::string note_;
   const Clock clock_;
   const impair::DeviceFaults device_faults_;

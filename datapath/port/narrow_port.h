@@ -10,26 +10,17 @@
 #include <memory>
 #include <utility>
 
-#include "datapath/port/port.h"
+#include "datapath/port/wrapped_port.h"
 
 namespace urnic {
 
-class NarrowPort final : public Port {
+class NarrowPort final : public WrappedPort {
  public:
   // `link_mtu` may change at any time, in the thread of the hot functions. What
   // is larger is lost.
   NarrowPort(std::unique_ptr<Port> port, const uint32_t* link_mtu)
-      : port_(std::move(port)), link_mtu_(link_mtu) {
-    mtu_ = port_->mtu();
-    mac_ = port_->mac();
-    pool_ = port_->pool();
-    lcore_ = port_->lcore();
-    ordinal_ = port_->ordinal();
-  }
+      : WrappedPort(std::move(port)), link_mtu_(link_mtu) {}
 
-  uint16_t Receive(rte_mbuf** out, uint16_t max) override {
-    return port_->Receive(out, max);
-  }
   uint16_t Transmit(rte_mbuf** packets, uint16_t count) override {
     for (uint16_t i = 0; i < count; ++i) {
       if (packets[i]->pkt_len > link_mtu() + kL2HeaderBytesMax) {
@@ -40,17 +31,11 @@ class NarrowPort final : public Port {
     }
     return count;
   }
-  bool ArmWakeup() override { return port_->ArmWakeup(); }
-  void DisarmWakeup() override { port_->DisarmWakeup(); }
-  int wait_fd() const override { return port_->wait_fd(); }
-  PortCounters counters() const override { return port_->counters(); }
-  PortInfo info() const override { return port_->info(); }
   uint32_t link_mtu() const override {
     return std::min<uint32_t>(*link_mtu_, mtu());
   }
 
  private:
-  const std::unique_ptr<Port> port_;
   const uint32_t* const link_mtu_;
 };
 

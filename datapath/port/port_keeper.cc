@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "datapath/guest/engine_thread.h"
+#include "datapath/guest/monotonic_clock.h"
 #include "datapath/port/socket_trust.h"
 #include "datapath/port/stale_socket.h"
 #include "datapath/port/unix_socket.h"
@@ -34,12 +34,6 @@ constexpr int kPollLinkMs = 50;
 constexpr int kPollInterfaceMs = 200;
 constexpr int kStopSteps = 5000;
 constexpr int kStepUs = 1000;
-
-Time Now() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return Time::FromNs(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
-}
 
 void Signal(int fd) {
   const uint64_t one = 1;
@@ -115,7 +109,7 @@ PortKeeper::PortKeeper(PortSpec spec, rte_mempool* pool, uint16_t rx_ring,
       }()),
       report_(std::move(report)),
       warn_(std::move(warn)),
-      faults_(spec_.faults, Now()) {}
+      faults_(spec_.faults, MonotonicNow()) {}
 
 PortKeeper::~PortKeeper() {
   if (leave_fds_open_) return;
@@ -199,7 +193,7 @@ void PortKeeper::Run() {
 }
 
 bool PortKeeper::PrerequisitesMet() {
-  if (faults_.IsRemoved(Now())) {
+  if (faults_.IsRemoved(MonotonicNow())) {
     Say(was_up_ ? PortState::kRemoved : PortState::kStarting,
         absl::StrCat(spec_.identity, " is removed on purpose"));
     return false;
@@ -302,7 +296,7 @@ bool PortKeeper::ReplaceDevice(const char* why) {
 }
 
 PortKeeper::Verdict PortKeeper::LookForFaults() {
-  const Time now = Now();
+  const Time now = MonotonicNow();
   gate_.SetBarred(faults_.IsDown(now));
   const char* why = replace_.exchange(nullptr);
   if (faults_.TakeReset(now)) why = "reset on purpose";
@@ -381,7 +375,7 @@ void PortKeeper::Wait(int timeout_ms) {
   pollfd fds[2] = {{.fd = event_fd_, .events = POLLIN, .revents = 0},
                    {.fd = -1, .events = POLLIN, .revents = 0}};
   if (interface_ != nullptr) fds[1].fd = interface_->fd();
-  const int edge_ms = faults_.MsToNextEdge(Now());
+  const int edge_ms = faults_.MsToNextEdge(MonotonicNow());
   if (edge_ms >= 0 && (timeout_ms < 0 || edge_ms < timeout_ms)) {
     timeout_ms = edge_ms;
   }

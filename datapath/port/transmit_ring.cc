@@ -4,13 +4,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "datapath/guest/monotonic_clock.h"
 
 namespace urnic {
 namespace {
@@ -28,12 +29,6 @@ struct Entry {
   std::atomic<TransmitRing*> ring = nullptr;
 };
 std::array<Entry, 64> g_rings;
-
-Time Now() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return Time::FromNs(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
-}
 
 // Not the libc function: another preloaded library may have replaced it.
 long SendTo(int fd, const void* bytes, size_t count, int flags,
@@ -126,7 +121,7 @@ bool TransmitRing::IsDoubtful(const tpacket2_hdr& head, Time now) {
 }
 
 long TransmitRing::OnRefusal() {
-  const Time now = Now();
+  const Time now = MonotonicNow();
   long result = -1;
   errno = ENOBUFS;
   while (result < 0 && errno == ENOBUFS && FindHead()) {

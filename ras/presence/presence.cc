@@ -4,8 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <ctime>
-
 #include "datapath/guest/give_way.h"
 
 namespace urnic {
@@ -94,15 +92,9 @@ ThreadPlace* EnterSlowly(const void* object, const char* verb) {
 
 ThreadPlace* FirstPlace() { return g_first.load(std::memory_order_acquire); }
 
-Time Now() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return Time::FromNs(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
-}
-
 bool WaitOn(Time begin, Duration patience) {
   GiveWay();
-  return Now() - begin < patience;
+  return MonotonicNow() - begin < patience;
 }
 
 }  // namespace internal

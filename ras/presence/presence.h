@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "datapath/guest/asymmetric_fence.h"
+#include "datapath/guest/monotonic_clock.h"
 #include "transport/base/time.h"
 
 namespace urnic {
@@ -107,7 +108,6 @@ ThreadPlace* MyPlace();
 ThreadPlace* FirstPlace();
 // Waits a moment. False: `patience` has passed since `begin`.
 bool WaitOn(Time begin, Duration patience);
-Time Now();
 }  // namespace internal
 
 // This thread is inside `object` while this exists: for verbs that post or
@@ -184,7 +184,7 @@ class Absence {
 template <typename Meant, typename Late>
 void AwaitOthersOutside(Meant&& meant, Duration patience, Late&& late) {
   HeavyFence();
-  const Time begin = internal::Now();
+  const Time begin = MonotonicNow();
   const uintptr_t self = ThisThread();
   for (ThreadPlace* p = internal::FirstPlace(); p != nullptr; p = p->next) {
     if ((p->owner.load(std::memory_order_relaxed) & ~uintptr_t{1}) == self)

@@ -1,0 +1,21 @@
+#pragma once
+
+// The kernel's clock, for what waits for it: poll(), timers of descriptors,
+// other threads. The engine has its own (datapath/engine/environment.h). Any
+// thread.
+
+#include <cstdint>
+#include <ctime>
+
+#include "transport/base/time.h"
+
+namespace urnic {
+
+// CLOCK_MONOTONIC.
+inline Time MonotonicNow() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return Time::FromNs(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
+}
+
+}  // namespace urnic
