@@ -26,6 +26,10 @@ void AddConnection(const IwarpConnection& connection, IwarpCounters& to) {
   if (end == tcp::End::kReset || end == tcp::End::kRefused) ++to.in_rsts;
 }
 
+const cc::RoundTripCounts& RoundTripsOf(const IwarpConnection& connection) {
+  return connection.endpoint().connection().sender().round_trips();
+}
+
 }  // namespace
 
 void ConnectionTable::CountTerminate(const IwarpQp& qp,
@@ -49,6 +53,24 @@ void ConnectionTable::CountTerminate(const IwarpQp& qp,
 
 void ConnectionTable::CountEndpoint(const IwarpConnection& connection) {
   AddConnection(connection, parts_.counters->iwarp);
+  ended_round_trips_.Add(RoundTripsOf(connection));
+}
+
+void ConnectionTable::TraceConnection(TracePoint point,
+                                      const IwarpConnection& connection,
+                                      uint64_t how, const TracePlace& place) {
+  const IwarpQp* const qp = connection.qp();
+  parts_.trace->Add(
+      point, {.qpn = qp == nullptr ? 0 : qp->qpn(), .iwarp = true},
+      {connection.tuple().local_port, connection.tuple().remote_port, how},
+      place);
+}
+
+void ConnectionTable::AddRoundTrips(cc::RoundTripCounts& to) const {
+  to.Add(ended_round_trips_);
+  ForEach([&to](const IwarpConnection& connection) {
+    to.Add(RoundTripsOf(connection));
+  });
 }
 
 void ConnectionTable::CollectCounters() {

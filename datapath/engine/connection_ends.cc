@@ -140,6 +140,9 @@ void ConnectionTable::LetGoOfQp(IwarpConnection& connection) {
 
 void ConnectionTable::Destroy(IwarpConnection& connection) {
   CountEndpoint(connection);
+  TraceConnection(
+      TracePoint::kConnectionEnds, connection,
+      static_cast<uint64_t>(connection.endpoint().connection().ended()));
   const uint32_t index = connection.index_;
   connections_[index].reset();
   free_.push_back(index);

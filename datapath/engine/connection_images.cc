@@ -67,6 +67,7 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Insert(
   connection.set_owner(config.events, config.user);
   connection.owned_ = true;
   connection.Attach(&qp);
+  TraceConnection(TracePoint::kConnectionServes, connection);
   const ImageRefusal refusal = iwarp::InsertImage(
       image, *parts_.now,
       {.tuple = tuple, .frames = parts_.frames, .qp = &qp.mutable_core()},

@@ -213,6 +213,7 @@ IwarpConnection& ConnectionTable::Add(const tcp::FourTuple& tuple,
   connection.known_mtu_ = MtuOf(path);
   connection.Begin(pools_.ForEndpoint());
   index_.Insert(HashOf(tuple), index);
+  TraceConnection(TracePoint::kConnectionBegins, connection);
   network_->Adopt(connection.path_, *parts_.now);
   return connection;
 }
@@ -250,6 +251,7 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Connect(
   connection.owned_ = true;
   qp.MakeRoomForReads(std::max<uint32_t>(config.ird, setup.max_ird));
   connection.Attach(&qp);
+  TraceConnection(TracePoint::kConnectionServes, connection);
   const rdmap::Config qp_config = QpConfigFor(qp, config.ird, config.ord);
   if (setup.revision > 1) {
     connection.retry_ =
@@ -308,6 +310,7 @@ absl::Status ConnectionTable::Accept(IwarpConnection& connection, IwarpQp& qp,
   const uint32_t max_ird = connection.set_up().responder().max_ird();
   qp.MakeRoomForReads(std::max(ird, max_ird));
   connection.Attach(&qp);
+  TraceConnection(TracePoint::kConnectionServes, connection);
   const bool alive = connection.endpoint_->Accept(
       {&qp.mutable_core(), QpConfigFor(qp, ird, ord)}, private_data,
       *parts_.now);

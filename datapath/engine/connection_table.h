@@ -101,6 +101,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
     FrameCustody* frames;
     EngineCounters* counters;
     History* history;
+    Trace* trace;
     const Time* now;  // the current time of the engine
   };
   // The network outlives the table, and serves iWARP.
@@ -223,6 +224,8 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // connections have counted, which AddLiving() adds to a copy.
   void CollectCounters();
   void AddLiving(IwarpCounters& to) const;
+  // Adds the round trips of all connections, also of those that have ended.
+  void AddRoundTrips(cc::RoundTripCounts& to) const;
   // Calls f(connection) for at most `most` of them, from that place on. Returns
   // the place to continue from; none: that was all.
   template <typename F>
@@ -299,6 +302,9 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   // one.
   void EvictSilent(IwarpListener& listener);
 
+  void TraceConnection(TracePoint point, const IwarpConnection& connection,
+                       uint64_t how = 0,
+                       const TracePlace& place = TracePlace::Here());
   // The endpoint is about to end.
   void CountEndpoint(const IwarpConnection& connection);
   // `received`: by us.
@@ -338,6 +344,7 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
   tcp::HalfOpenTable half_open_;
   tcp::TimeWaitTable time_wait_;
   tcp::LastResets last_resets_;
+  cc::RoundTripCounts ended_round_trips_;
   std::vector<std::unique_ptr<IwarpListener>> listeners_;
   std::vector<std::unique_ptr<IwarpConnection>> connections_;  // by index
   std::vector<uint32_t> free_;  // indices below connections_.size()

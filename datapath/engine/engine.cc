@@ -87,6 +87,7 @@ void Engine::Serve(Network* network) {
                                           .frames = &custody_,
                                           .counters = &counters_,
                                           .history = &history_,
+                                          .trace = &trace_,
                                           .now = &now_},
                                          network));
   receiver_->ServeTcp(network, connections_.get());
@@ -98,6 +99,13 @@ EngineCounters Engine::CountersOfAll() {
   qps_.AddRequesters(all.requesters);
   all.roce.AddVerdicts(all.verdicts);
   if (connections_ != nullptr) connections_->AddLiving(all.iwarp);
+  return all;
+}
+
+cc::RoundTripCounts Engine::RoundTripsOfAll() const {
+  cc::RoundTripCounts all;
+  flows_.AddRoundTrips(all);
+  if (connections_ != nullptr) connections_->AddRoundTrips(all);
   return all;
 }
 

@@ -152,6 +152,8 @@ class Engine {
 
   // counters(), with those of what still exists.
   EngineCounters CountersOfAll();
+  // How long the round trips of all connections took, by powers of two.
+  cc::RoundTripCounts RoundTripsOfAll() const;
   // What happens, as far as its levels say. Any thread may change those.
   Trace& trace() { return trace_; }
   // The frames that it receives and sends, while someone asks for them.

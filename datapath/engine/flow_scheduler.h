@@ -85,6 +85,10 @@ class FlowScheduler {
     if (left != nullptr) PathTable::LetGo(*left, ready_);
   }
 
+  void AddRoundTrips(cc::RoundTripCounts& to) const {
+    paths_.AddRoundTrips(to);
+  }
+
   // The flows that have something to send, in turn.
   ReadyList<Flow>& ready() { return ready_; }
   const ReadyList<Flow>& ready() const { return ready_; }

@@ -98,6 +98,34 @@ TEST_F(IwarpConnectTest, ARejectHasPrivateData) {
   EXPECT_TRUE(RunUntilEmpty());
 }
 
+TEST_F(IwarpConnectTest, ATraceTellsOfAConnection) {
+  Trace& trace = a.engine().trace();
+  trace.levels().Set(TraceComponent::kQp, trace_level::kFunctions);
+  Program& from = a.Create();
+  a.Connect(from, b, kLocal, kPort);
+  ASSERT_TRUE(RunUntilTold(a, Event::kFailed));
+  Forget(a, a.told[0].connection);
+  ASSERT_TRUE(RunUntilEmpty());
+  std::vector<TraceEvent> events;
+  trace.Visit(trace.oldest(), 100, [&](const TraceEvent& event) {
+    if (event.point >= TracePoint::kConnectionBegins &&
+        event.point <= TracePoint::kConnectionEnds) {
+      events.push_back(event);
+    }
+  });
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].point, TracePoint::kConnectionBegins);
+  EXPECT_EQ(events[1].point, TracePoint::kConnectionServes);
+  EXPECT_EQ(events[1].subject.qpn, from.qp->qpn());
+  EXPECT_EQ(events[2].point, TracePoint::kConnectionEnds);
+  EXPECT_EQ(events[2].words[2], static_cast<uint64_t>(tcp::End::kRefused));
+  for (const TraceEvent& event : events) {
+    EXPECT_TRUE(event.subject.iwarp);
+    EXPECT_EQ(event.words[0], kLocal);
+    EXPECT_EQ(event.words[1], kPort);
+  }
+}
+
 //= RFC 9293 3.10.7.1
 TEST_F(IwarpConnectTest, WithoutAListenerTheConnectionIsRefused) {
   Program& from = a.Create();

@@ -43,9 +43,16 @@ Destination* PathTable::Leave(RoceQp& qp) {
   qp.JoinPath(nullptr);
   qp.destination = nullptr;
   if (left->path.users != 0) return left;
+  left_.Add(left->path.round_trips);
   left->path.Use(nullptr);
   destinations_.erase(Destination::Key(left->key));
   return nullptr;
+}
+
+void PathTable::AddRoundTrips(cc::RoundTripCounts& to) const {
+  to.Add(left_);
+  for (const auto& [key, destination] : destinations_)
+    to.Add(destination.path.round_trips);
 }
 
 bool PathTable::Follows(const RoceQp& qp) {

@@ -57,11 +57,15 @@ class PathTable {
 
   // FlowResult::waits. A queue pair that waits already keeps its place.
   static void Wait(RoceQp& qp, PathWait how);
+  // Adds the round trips of all destinations, also of those that were left.
+  void AddRoundTrips(cc::RoundTripCounts& to) const;
+
   // FlowResult::lets_go: moves those that may send now to `ready`.
   static void LetGo(Destination& destination, ReadyList<Flow>& ready);
 
  private:
   cc::PortRoom room_;
+  cc::RoundTripCounts left_;  // of destinations that nobody uses any more
   std::map<Destination::Key, Destination> destinations_;
 };
 

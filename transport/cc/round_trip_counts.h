@@ -23,7 +23,11 @@ struct RoundTripCounts {
     ++counts[std::min<size_t>(std::bit_width(us), kPlaces - 1)];
   }
 
-  std::array<uint32_t, kPlaces> counts = {};
+  void Add(const RoundTripCounts& others) {
+    for (size_t i = 0; i != kPlaces; ++i) counts[i] += others.counts[i];
+  }
+
+  std::array<uint64_t, kPlaces> counts = {};
 };
 
 }  // namespace urnic::cc

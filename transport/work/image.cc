@@ -1,5 +1,7 @@
 #include "transport/work/image.h"
 
+#include <isa-l/crc.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -23,20 +25,6 @@ uint64_t Load(std::span<const uint8_t> bytes, size_t at, unsigned count) {
   return value;
 }
 
-struct CrcTable {
-  uint32_t of_byte[256];
-  constexpr CrcTable() : of_byte() {
-    for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t crc = i;
-      for (int bit = 0; bit < 8; ++bit) {
-        crc = crc >> 1 ^ (0xedb88320 & -(crc & 1));
-      }
-      of_byte[i] = crc;
-    }
-  }
-};
-constexpr CrcTable kCrcTable;
-
 std::string HexText(uint64_t value, int digits) {
   std::string text;
   for (int i = 0; i < digits || value != 0; ++i, value >>= 4) {
@@ -55,11 +43,7 @@ std::string ImageRefusal::Text() const {
 }
 
 uint32_t ImageCrc(std::span<const uint8_t> bytes) {
-  uint32_t crc = ~0u;
-  for (const uint8_t byte : bytes) {
-    crc = crc >> 8 ^ kCrcTable.of_byte[(crc ^ byte) & 0xff];
-  }
-  return ~crc;
+  return crc32_gzip_refl(0, bytes.data(), bytes.size());
 }
 
 size_t ImageLength(std::span<const uint8_t> bytes) {
@@ -92,7 +76,7 @@ ImageWriter::ImageWriter(ImageKind kind, Time now, std::span<uint8_t> out)
   Put(0, 4);  // the length: set by Finish()
 }
 
-void ImageWriter::Put(uint64_t value, unsigned bytes) {
+void ImageWriter::PutBytes(uint64_t value, unsigned bytes) {
   for (unsigned i = 0; i < bytes; ++i, ++at_) {
     if (at_ < out_.size()) out_[at_] = static_cast<uint8_t>(value >> (8 * i));
   }
@@ -103,9 +87,9 @@ size_t ImageWriter::Finish() {
   const size_t length = at_ + kImageTrailerBytes;
   if (length > out_.size()) return length;
   at_ = kLengthAt;
-  Put(length, 4);
+  PutBytes(length, 4);
   at_ = length - kImageTrailerBytes;
-  Put(ImageCrc(out_.first(at_)), 4);
+  PutBytes(ImageCrc(out_.first(at_)), 4);
   return length;
 }
 

@@ -91,13 +91,19 @@ size_t ImageLength(std::span<const uint8_t> bytes);
 uint32_t ImageCrc(std::span<const uint8_t> bytes);
 
 // Appends the image that `extract` makes: size_t(std::span<uint8_t>) writes an
-// image and returns its size, and is called for that size first.
+// image, if there is room, and returns its size. It is called again for one
+// that is longer than most.
 template <typename Extract>
 void AppendImageTo(std::string& out, const Extract& extract) {
   const size_t begin = out.size();
-  const size_t bytes = extract(std::span<uint8_t>());
+  constexpr size_t kMost = 4096;
+  const auto extract_into = [&](size_t room) {
+    out.resize(begin + room);
+    return extract(std::span(reinterpret_cast<uint8_t*>(&out[begin]), room));
+  };
+  size_t bytes = extract_into(kMost);
+  if (bytes > kMost) bytes = extract_into(bytes);
   out.resize(begin + bytes);
-  (void)extract(std::span(reinterpret_cast<uint8_t*>(&out[begin]), bytes));
 }
 
 // Reads the kind of a whole image. Checks magic, version, length and CRC.

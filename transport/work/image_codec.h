@@ -285,7 +285,13 @@ class ImageWriter : public FieldVisitor<ImageWriter> {
   size_t Finish();
 
  private:
-  void Put(uint64_t value, unsigned bytes);
+  // The bytes behind those of `value` are written next.
+  void Put(uint64_t value, unsigned bytes) {
+    if (at_ + sizeof(value) > out_.size()) return PutBytes(value, bytes);
+    std::memcpy(&out_[at_], &value, sizeof(value));
+    at_ += bytes;
+  }
+  void PutBytes(uint64_t value, unsigned bytes);
 
   std::span<uint8_t> out_;
   size_t at_ = 0;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "ras/errors/error_code.h"
 #include "ras/facts/value_of.h"
@@ -19,7 +20,8 @@ namespace {
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 struct Family {
-  bool is_counter = false;
+  const char* type = "gauge";
+  const char* suffix = "";  // of the samples' names
   std::string help;
   std::vector<std::string> samples;  // labels and value
 };
@@ -97,7 +99,8 @@ void AddCounter(const std::string& name, const std::string& help,
                 const Labels& labels, const std::string& value,
                 Families& families) {
   Family& family = families[name];
-  family.is_counter = true;
+  family.type = "counter";
+  family.suffix = "_total";
   family.help = help;
   family.samples.push_back(SampleText(labels, value));
 }
@@ -108,6 +111,41 @@ void AddGauge(const std::string& name, const std::string& help,
   Family& family = families[name];
   family.help = help;
   family.samples.push_back(SampleText(labels, value));
+}
+
+// A histogram, from counts that are not cumulative: "lt-2us" and so on, in
+// order, and "longer". Details (zeros) come behind the others.
+void AddRoundTrips(const Facts& stat, const Labels& owner, Families& families) {
+  constexpr std::string_view kUnit = "us";
+  std::map<uint64_t, uint64_t> by_limit;  // in microseconds
+  uint64_t longer = 0;
+  for (const Fact& fact : stat.facts) {
+    uint64_t value = 0;
+    if (!fact.is_number || !absl::SimpleAtoi(fact.value, &value)) continue;
+    uint64_t limit = 0;
+    if (fact.name == "longer") longer = value;
+    if (fact.name.starts_with("lt-") && fact.name.ends_with(kUnit) &&
+        absl::SimpleAtoi(
+            fact.name.substr(3, fact.name.size() - 3 - kUnit.size()), &limit)) {
+      by_limit[limit] = value;
+    }
+  }
+  Family& family = families["urnic_round_trips_seconds"];
+  family.type = "histogram";
+  family.suffix = "_bucket";
+  family.help = "round trips that were measured";
+  uint64_t sum = 0;
+  for (const auto& [limit, count] : by_limit) {
+    sum += count;
+    // Exactly: the decimals of microseconds.
+    std::string seconds = absl::StrCat(limit % 1'000'000);
+    seconds.insert(0, 6 - seconds.size(), '0');
+    family.samples.push_back(SampleText(
+        With(owner, "le", absl::StrCat(limit / 1'000'000, ".", seconds)),
+        absl::StrCat(sum)));
+  }
+  family.samples.push_back(
+      SampleText(With(owner, "le", "+Inf"), absl::StrCat(sum + longer)));
 }
 
 bool IsOwner(const std::string& name) { return name == "pid"; }
@@ -132,6 +170,7 @@ std::string VerdictName(std::string_view fact) {
 void AddStat(const Facts& stat, Families& families) {
   const std::string list = ValueOf(stat, "list");
   const Labels owner = OwnerLabels(stat);
+  if (list == "round-trips") return AddRoundTrips(stat, owner, families);
   for (const Fact& fact : stat.facts) {
     if (!fact.is_number || IsOwner(fact.name)) continue;
     if (list == "verdict") {
@@ -219,13 +258,11 @@ std::string OpenMetricsText(const MetricSources& sources) {
   for (const Facts& qp : sources.qps) AddQp(qp, families);
   std::string text;
   for (const auto& [name, family] : families) {
-    absl::StrAppend(&text, "# TYPE ", name,
-                    family.is_counter ? " counter\n" : " gauge\n");
+    absl::StrAppend(&text, "# TYPE ", name, " ", family.type, "\n");
     if (!family.help.empty())
       absl::StrAppend(&text, "# HELP ", name, " ", Escaped(family.help), "\n");
     for (const std::string& sample : family.samples) {
-      absl::StrAppend(&text, name, family.is_counter ? "_total" : "", sample,
-                      "\n");
+      absl::StrAppend(&text, name, family.suffix, sample, "\n");
     }
   }
   return text + "# EOF\n";

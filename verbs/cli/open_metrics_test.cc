@@ -70,5 +70,24 @@ TEST(OpenMetricsTest, GaugesOfDevicesLinksAndQueuePairs) {
   }
 }
 
+TEST(OpenMetricsTest, RoundTripsAreAHistogram) {
+  MetricSources sources;
+  sources.stats = {
+      Parsed("stat\tlink:urnic0/1\tlist:round-trips\tpid=7\tcomm:x"
+             "\tlt-2us=5\tlonger=1\t-\tlt-1us=0\tlt-524288us=0"
+             "\tlt-1048576us=0")};
+  const std::string text = OpenMetricsText(sources);
+  const std::string name =
+      "urnic_round_trips_seconds_bucket{device=\"urnic0\",pid=\"7\","
+      "comm=\"x\",le=\"";
+  EXPECT_EQ(text,
+            "# TYPE urnic_round_trips_seconds histogram\n"
+            "# HELP urnic_round_trips_seconds round trips that were "
+            "measured\n" +
+                name + "0.000001\"} 0\n" + name + "0.000002\"} 5\n" + name +
+                "0.524288\"} 5\n" + name + "1.048576\"} 5\n" + name +
+                "+Inf\"} 6\n# EOF\n");
+}
+
 }  // namespace
 }  // namespace urnic

@@ -80,15 +80,30 @@ Values ErrorsOf(const Failures& failures) {
   return values;
 }
 
+// Those of less than a microsecond, of less than two, ..: each only what the
+// one before does not count.
+Values RoundTripsOf(const cc::RoundTripCounts& trips) {
+  Values values;
+  for (size_t i = 0; i != trips.counts.size(); ++i) {
+    const bool last = i + 1 == trips.counts.size();
+    values.emplace_back(
+        last ? "longer" : absl::StrCat("lt-", uint64_t{1} << i, "us"),
+        trips.counts[i]);
+  }
+  return values;
+}
+
 }  // namespace
 
 void DescribeStats(OpenNic& nic, std::string& out) {
   const PortCounters port = nic.port().counters();
   EngineCounters counters;
+  cc::RoundTripCounts round_trips;
   Values errors;
   {
     Engine::ControlScope scope(nic.engine());
     counters = nic.engine().CountersOfAll();
+    round_trips = nic.engine().RoundTripsOfAll();
     errors = ErrorsOf(nic.engine().failures());
   }
   Describe(nic, "port", "", ValuesOf(port), out);
@@ -102,6 +117,7 @@ void DescribeStats(OpenNic& nic, std::string& out) {
     Describe(nic, "verdict", kVerdictLayerNames[layer],
              VerdictsOf(counters, static_cast<VerdictLayer>(layer)), out);
   }
+  Describe(nic, "round-trips", "", RoundTripsOf(round_trips), out);
   Describe(nic, "error", "", errors, out);
 }
 
