@@ -56,14 +56,16 @@ void OverrunBehindACompletionQueue(OpenDevice& device) {
 }
 
 TEST(WrittenOverTest, OneObjectFailsAndTheRestRunsOn) {
-  const auto lines = LogOf([](OpenDevice& device) {
-    OverrunBeforeAQueuePair(device);
-    OverrunBehindACompletionQueue(device);
-    Pair pair(device);
-    EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 8)}), 0);
-    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
-    EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
-  });
+  const auto lines = LogOf(
+      [](OpenDevice& device) {
+        OverrunBeforeAQueuePair(device);
+        OverrunBehindACompletionQueue(device);
+        Pair pair(device);
+        EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 8)}), 0);
+        EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+        EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+      },
+      "BQ-uRNIC");
   EXPECT_THAT(lines,
               Contains(AllOf(HasSubstr("URN1909"), HasSubstr("\"lqpn\":"),
                              HasSubstr("before it stands 'AAAAAAAA'"))));
@@ -181,29 +183,31 @@ struct KnownMemory {
 };
 
 TEST(WrittenOverTest, PartsOfAQueuePairLieBetweenMarks) {
-  const auto lines = LogOf([](OpenDevice& device) {
-    for (const char* const mark :
-         {"uRNIC-EP", "EP-uRNIC", "uRNIC-EQ", "uRNIC-SQ", "SQ-uRNIC",
-          "uRNIC-RQ", "RQ-uRNIC", "uRNIC-WR", "WR-uRNIC"}) {
-      auto* const known = new KnownMemory(device);
-      PairOptions options;
-      options.pd = known->domain;
-      auto* const end = new End(device, options);
-      end->Connect(end->qp()->qp_num);
-      ibv_qp_attr attr = {};
-      ibv_qp_init_attr init = {};
-      EXPECT_EQ(ibv_query_qp(end->qp(), &attr, IBV_QP_STATE, &init), 0);
-      known->Find(mark)[3] ^= 4;
-      EXPECT_EQ(ibv_query_qp(end->qp(), &attr, IBV_QP_STATE, &init), EIO)
-          << mark;
-      EXPECT_EQ(end->PostSend({end->Sge(0, 8)}), EIO) << mark;
-      EXPECT_EQ(ibv_destroy_qp(end->qp()), EIO) << mark;
-    }
-    Pair pair(device);
-    EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 8)}), 0);
-    EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
-    EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
-  });
+  const auto lines = LogOf(
+      [](OpenDevice& device) {
+        for (const char* const mark :
+             {"uRNIC-EP", "EP-uRNIC", "uRNIC-EQ", "uRNIC-SQ", "SQ-uRNIC",
+              "uRNIC-RQ", "RQ-uRNIC", "uRNIC-WR", "WR-uRNIC"}) {
+          auto* const known = new KnownMemory(device);
+          PairOptions options;
+          options.pd = known->domain;
+          auto* const end = new End(device, options);
+          end->Connect(end->qp()->qp_num);
+          ibv_qp_attr attr = {};
+          ibv_qp_init_attr init = {};
+          EXPECT_EQ(ibv_query_qp(end->qp(), &attr, IBV_QP_STATE, &init), 0);
+          known->Find(mark)[3] ^= 4;
+          EXPECT_EQ(ibv_query_qp(end->qp(), &attr, IBV_QP_STATE, &init), EIO)
+              << mark;
+          EXPECT_EQ(end->PostSend({end->Sge(0, 8)}), EIO) << mark;
+          EXPECT_EQ(ibv_destroy_qp(end->qp()), EIO) << mark;
+        }
+        Pair pair(device);
+        EXPECT_EQ(pair.b.PostRecv(1, {pair.b.Sge(0, 8)}), 0);
+        EXPECT_EQ(pair.a.PostSend({pair.a.Sge(0, 8)}), 0);
+        EXPECT_EQ(pair.a.Poll().status, IBV_WC_SUCCESS);
+      },
+      "uRNIC-WR");
   for (const char* const part :
        {"uRNIC-EP", "uRNIC-EQ", "uRNIC-SQ", "uRNIC-RQ", "uRNIC-WR"}) {
     EXPECT_THAT(lines,
