@@ -153,6 +153,8 @@ struct KnownMemory {
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                     : std::aligned_alloc(4096, kBytes));
     EXPECT_TRUE(memory != nullptr && memory != MAP_FAILED);
+    // What the heap gives may have the marks of earlier objects.
+    if (!fresh_pages) std::memset(memory, 0, kBytes);
     ibv_parent_domain_init_attr attr = {};
     attr.pd = ibv_alloc_pd(device);
     attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
