@@ -466,6 +466,28 @@ def mutants():
         new = "const bool may_end = ends_part;",
     )
 
+    # Logs of inputs, which are replayed.
+    mutant(
+        name = "mutant_inputs_forget_paths_test",
+        core = "moves",
+        new = "",
+        old = "AddPath(core_.send_state().path);",
+    )
+
+    mutant(
+        name = "mutant_inputs_forget_changed_keys_test",
+        core = "moves",
+        new = "Add(Input::kKeyGone, {.large = 0});",
+        old = "Add(Input::kKeyGone, {.large = known.key});",
+    )
+
+    mutant(
+        name = "mutant_inputs_forget_late_requests_test",
+        core = "moves",
+        new = "",
+        old = "AddRequests(Producer());",
+    )
+
     mutant(
         name = "mutant_moves_forget_timers_test",
         core = "moves",

@@ -81,7 +81,9 @@ _ENGINE = [
     "//datapath/engine:frame_custody.cc",
     "//datapath/engine:gsi.cc",
     "//datapath/engine:network.cc",
+    "//datapath/engine:qp_logged.cc",
     "//datapath/engine:qp_table.cc",
+    "//datapath/engine:rc_input_tap.cc",
     "//datapath/engine:roce_qp.cc",
     "//datapath/engine:transmit_queue.cc",
 ]
