@@ -72,7 +72,8 @@ void RcInputTap::BeginSegment(Time now) {
   keys_.clear();
   const RecvQueue& receives = core_.responder().recv_queue();
   for (const urnic_sge& sge : receives.current()) NoteKey(MrKey{sge.lkey});
-  core_.responder().VisitKeys([&](MrKey key) { NoteKey(key); });
+  NoteKey(core_.responder().write_key());
+  core_.responder().replay().VisitKeys([&](MrKey key) { NoteKey(key); });
   path_ = {};
   requests_end_ = core_.send_state().head;
 }
@@ -305,7 +306,7 @@ void RcInputTap::Modify(QpState target, const QpConfig& config) {
   Prepare();
   Call(Input::kModify, static_cast<uint8_t>(target), config);
   core_.Modify(target, config);
-  // RESET begins the ring anew.
+  // RESET drops what was posted.
   if (target == QpState::kReset) requests_end_ = core_.send_state().head;
   End();
 }

@@ -21,7 +21,10 @@ _urnic_options() {
     capture)
       echo "--process --output --lqpn --peer --snap --count --seconds --help"
       ;;
-    dump) echo "--process --pid --output --to --longest --help" ;;
+    dump)
+      echo "--process --pid --output --to --longest --payload --help"
+      ;;
+    inputs) echo "--process --kib --help" ;;
     state) echo "--process --from --qp --help" ;;
     clean) echo "--dry-run --recordings --json --help" ;;
     guard)
@@ -107,7 +110,7 @@ _urnic() {
       command=${words[i]}
     elif [[ $command == run ]]; then
       break
-    elif [[ $command == @(addr|route) && -z $verb ]]; then
+    elif [[ $command == @(addr|route|inputs) && -z $verb ]]; then
       verb=${words[i]}
     else
       places=$((places + 1))
@@ -132,9 +135,11 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route show top export trace capture dump explain state clean guard demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show top export trace capture dump inputs explain state clean guard demo doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
+  elif [[ $command == inputs && -z $verb ]]; then
+    found=$(compgen -W "start stop" -- "$cur")
   elif [[ $command == run ]]; then
     found=$(compgen -c -- "$cur")
   elif [[ $command == @(addr|route|state|dump) ]] && ((places == 0)); then

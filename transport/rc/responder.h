@@ -52,8 +52,7 @@ class Responder {
   // The owner moves to ERR or RESET: nothing more is received or sent.
   void Stop();
 
-  // A request of this queue pair. `sink` takes Place(Placement) and
-  // Complete(RecvCompletion).
+  // A request. `sink` takes Place(Placement) and Complete(RecvCompletion).
   template <typename Sink>
   RxVerdict OnRequest(const RxPacket& packet, uint8_t position, Sink& sink) {
     if (__builtin_expect(!established_, 0)) {
@@ -147,12 +146,8 @@ class Responder {
   bool failed() const { return failed_; }
   QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
   RecvQueue& recv_queue() const { return *rq_; }
-  // Calls see(key) for the keys that it will look at again.
-  template <typename See>
-  void VisitKeys(See&& see) const {
-    see(write_.key);
-    replay_.VisitKeys(see);
-  }
+  MrKey write_key() const { return write_.key; }
+  const ReplayRing& replay() const { return replay_; }
   Psn expected_psn() const { return expected_; }
   uint32_t msn() const { return msn_; }
 

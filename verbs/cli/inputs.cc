@@ -17,13 +17,17 @@ namespace {
 constexpr char kCommand[] = "inputs";
 
 struct InputsArguments {
+  std::string verb;
   uint32_t qpn = 0;
   uint32_t kib = 256;
   std::string process;
 };
 
 // All RNICs of a host have different numbers, so one at most has this one.
-int Ask(const InputsArguments& arguments, const std::string& request) {
+int Ask(const InputsArguments& arguments) {
+  std::string request =
+      absl::StrCat("inputs ", arguments.verb, " ", arguments.qpn);
+  if (arguments.verb == "start") absl::StrAppend(&request, " ", arguments.kib);
   const auto found = FindRnics("", arguments.process);
   if (!found.ok()) return Complain(kCommand, found.status());
   absl::Status refused;
@@ -43,17 +47,6 @@ int Ask(const InputsArguments& arguments, const std::string& request) {
   return Complain(kCommand, refused);
 }
 
-CLI::App* AddPart(CLI::App& command, const char* name, const char* help,
-                  InputsArguments& arguments) {
-  CLI::App* const part = command.add_subcommand(name, help);
-  part->add_option("QPN", arguments.qpn, "The number of the queue pair")
-      ->required()
-      ->check(CLI::Range(1u, 0xffffffu))
-      ->configurable(false);
-  AddProcessOption(*part, &arguments.process);
-  return part;
-}
-
 }  // namespace
 
 void AddInputsCommand(CLI::App& app, int* exit_status) {
@@ -63,25 +56,26 @@ void AddInputsCommand(CLI::App& app, int* exit_status) {
       "urnic show inputs lists the logs. They are in the recordings of the "
       "program, and in urnic dump --payload. A checkout of uRNIC replays them: "
       "./dev sim --replay FILE. Programs of the same user; root reaches all.");
-  command->require_subcommand(1);
   auto arguments = std::make_shared<InputsArguments>();
-  CLI::App* const start =
-      AddPart(*command, "start", "Log from now on", *arguments);
-  start
+  command
+      ->add_option("VERB", arguments->verb,
+                   "start: log from now on; stop: no longer, and drop the log")
+      ->required()
+      ->check(CLI::IsMember({"start", "stop"}))
+      ->configurable(false);
+  command->add_option("QPN", arguments->qpn, "The number of the queue pair")
+      ->required()
+      ->check(CLI::Range(1u, 0xffffffu))
+      ->configurable(false);
+  AddProcessOption(*command, &arguments->process);
+  command
       ->add_option("--kib", arguments->kib,
-                   "Room for the log; 256 if it is not given")
+                   "start: room for the log; 256 if it is not given")
       ->type_name("KIB")
       ->check(CLI::Range(InputLog::kBytesMin >> 10, InputLog::kBytesMax >> 10))
       ->configurable(false);
-  start->callback([arguments, exit_status] {
-    *exit_status = Ask(*arguments, absl::StrCat("inputs start ", arguments->qpn,
-                                                " ", arguments->kib));
-  });
-  AddPart(*command, "stop", "No longer, and drop the log", *arguments)
-      ->callback([arguments, exit_status] {
-        *exit_status =
-            Ask(*arguments, absl::StrCat("inputs stop ", arguments->qpn));
-      });
+  command->callback(
+      [arguments, exit_status] { *exit_status = Ask(*arguments); });
 }
 
 }  // namespace urnic

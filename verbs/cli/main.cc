@@ -139,11 +139,11 @@ int main(int argc, char** argv) {
   urnic::AddTraceCommand(app, &exit_status);
   urnic::AddCaptureCommand(app, &exit_status);
   urnic::AddDumpCommand(app, &exit_status);
+  urnic::AddInputsCommand(app, &exit_status);
   urnic::AddExplainCommand(app, &exit_status);
   urnic::AddStateCommand(app, &exit_status);
   urnic::AddCleanCommand(app, &exit_status);
   urnic::AddGuardCommand(app, &exit_status);
-  urnic::AddInputsCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);
   urnic::AddDoctorCommand(app, &exit_status);
   std::vector<std::string> args(argv + 1, argv + argc);

@@ -257,6 +257,22 @@ wait
 out=$("$urnic" guard --once 2>&1)
 expect "it is gone: $out" lacks "$out" "pid $other "
 
+echo "== inputs"
+status 2 "$urnic" inputs
+status 2 "$urnic" inputs start
+status 2 "$urnic" inputs start 0
+status 2 "$urnic" inputs start 17 --kib 63
+expect "says so: $out" contains "$out" '--kib'
+status 1 "$urnic" inputs stop 17
+coproc COMPANY { exec python3 -c "$fake_program" "$XDG_RUNTIME_DIR" \
+  'inputs start 17 256' $'ok\n'; }
+read -r other <&"${COMPANY[0]}"
+status 0 "$urnic" inputs start 17 --process "$other"
+expect "says where: $out" contains "$out" \
+  "^urnic inputs: queue pair 17 of urnic0, process $other "
+eval "exec ${COMPANY[1]}>&-"
+wait
+
 echo "== an incomplete tree"
 mkdir -p "$TEST_TMPDIR/half/bin"
 cp "$tree/bin/urnic" "$TEST_TMPDIR/half/bin/"
@@ -290,7 +306,7 @@ status 2 "$urnic"
 expect "says so: $out" contains "$out" '^urnic: no subcommand; the subcommands are run'
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" 'unknown subcommand "dance"'
-expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, explain, state, clean, guard, demo, doctor'
+expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, inputs, explain, state, clean, guard, demo, doctor'
 status 2 "$urnic" ruN --port loop true
 expect "guesses: $out" contains "$out" \
   '^urnic: unknown subcommand "ruN": did you mean "run"\?$'

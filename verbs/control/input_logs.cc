@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "datapath/engine/engine.h"
 #include "datapath/engine/roce_qp.h"
+#include "ras/errors/refusal.h"
 #include "ras/facts/facts.h"
 #include "verbs/control/answer.h"
 #include "verbs/control/debug_log.h"
@@ -101,12 +102,14 @@ void InputLogs::OnDestroyed(EngineQp& qp) {
 absl::Status InputLogs::Start(EngineQp& qp, uint32_t kib, Time now) {
   (void)Stop(qp);
   if (!MakeRoom(kMost)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the inputs of ", kMost, " queue pairs are logged already; stop one"));
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat("the inputs of ", kMost,
+                                " queue pairs are logged already; stop one"));
   }
   auto log = std::make_shared<InputLog>(qp.qpn(), size_t{kib} << 10);
   if (!qp.LogInputs(log, now)) {
-    return absl::UnimplementedError(
+    return Refusal(
+        ErrorCode::kNotBuilt,
         absl::StrCat("queue pair ", qp.qpn(),
                      ": only the inputs of RC over RoCE are logged"));
   }
