@@ -151,8 +151,8 @@ void Describe(const Cq& cq, std::string& out) {
   facts.Add("period-ns", queue.period().ns());
 }
 
-void Describe(Srq& srq, std::string& out) {
-  FactWriter facts("srq", out);
+// All but what the lock of those who post guards.
+void AddUnguarded(const Srq& srq, FactWriter& facts) {
   facts.Add("dev", srq.pd().device().name());
   facts.Add("srqn", srq.number());
   facts.Add("type", srq.is_xrc() ? "XRC" : "BASIC");
@@ -161,11 +161,16 @@ void Describe(Srq& srq, std::string& out) {
   facts.Add("users", srq.users());
   AddOwner(srq.owner(), facts);
   facts.BeginDetails();
+  facts.Add("max-sge", srq.max_sge());
+  facts.Add("limit", srq.engine_end()->ring.limit());
+}
+
+void Describe(Srq& srq, std::string& out) {
+  FactWriter facts("srq", out);
+  AddUnguarded(srq, facts);
   OptionalLock lock(srq.posting().lock);
   facts.Add("max-wr", srq.posting().ring.entries());
-  facts.Add("max-sge", srq.max_sge());
   facts.Add("posted", srq.posting().ring.waiting());
-  facts.Add("limit", srq.engine_end()->ring.limit());
 }
 
 void Describe(AddressHandle& ah, std::string& out) {
@@ -363,6 +368,10 @@ void DescribeWithQueues(Qp& qp, std::string& out) {
   if (qp.send_cq() != nullptr) Describe(*qp.send_cq(), out);
   if (qp.recv_cq() != nullptr && qp.recv_cq() != qp.send_cq())
     Describe(*qp.recv_cq(), out);
+  if (qp.srq() != nullptr) {
+    FactWriter facts("srq", out);
+    AddUnguarded(*qp.srq(), facts);
+  }
   if (qp.pd() != nullptr) Describe(*qp.pd(), out);
 }
 

@@ -30,8 +30,8 @@ enum class ObjectKind : uint8_t {
 std::optional<ObjectKind> ObjectKindOf(std::string_view name);
 
 // Appends the lines of a queue pair and of the objects that it uses, except for
-// memory regions and shared receive queues: those would take a lock. The token
-// is held.
+// memory regions, and for what is posted to a shared receive queue: those would
+// take a lock. The token is held.
 void DescribeWithQueues(Qp& qp, std::string& out);
 
 // Appends the lines of some objects of that kind, from `serial` on. Returns the

@@ -24,6 +24,7 @@
 #include "verbs/control/mr.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
+#include "verbs/control/srq.h"
 #include "verbs/control/testing/loop_device.h"
 
 namespace urnic::control {
@@ -71,8 +72,9 @@ class RecorderTest : public LoopDeviceTest {
       ::testing::TempDir() + "/recorder_test." + std::to_string(getpid());
 };
 
-std::shared_ptr<Qp> MakeQp(Device& device, Pd& pd, Cq& cq) {
+std::shared_ptr<Qp> MakeQp(Device& device, Pd& pd, Cq& cq, Srq* srq = nullptr) {
   QpRequest request;
+  request.srq = srq;
   request.send_cq = request.recv_cq = &cq;
   request.pd = &pd;
   request.caps = {.max_send_wr = 4, .max_recv_wr = 4};
@@ -98,9 +100,10 @@ TEST_F(RecorderTest, AFailureIsRecordedWithTheStateOfThatMoment) {
   const auto device = Open();
   const auto pd = *Pd::Create(*device);
   const auto cq = *Cq::Create(*device, {.entries = 10});
+  const auto srq = *Srq::Create(*pd, {.max_wr = 4, .max_sge = 1});
   uint32_t qpn = 0;
   {
-    const auto qp = MakeQp(*device, *pd, *cq);
+    const auto qp = MakeQp(*device, *pd, *cq, srq.get());
     qpn = qp->qpn();
     Engine::ControlScope scope(device->engine());
     device->engine().failures().Add(
@@ -119,7 +122,7 @@ TEST_F(RecorderTest, AFailureIsRecordedWithTheStateOfThatMoment) {
     objects.push_back(*facts->Find("object"));
     at = end + 1;
   }
-  EXPECT_EQ(objects, (std::vector<std::string>{"qp", "cq", "pd"}));
+  EXPECT_EQ(objects, (std::vector<std::string>{"qp", "cq", "srq", "pd"}));
   EXPECT_THAT(lines, HasSubstr("state:RESET"));
   EXPECT_THAT(Await("show error", "URN1001"), HasSubstr("URN1001"));
 }
