@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "transport/rc/image.h"
 
@@ -59,9 +60,12 @@ void RcInputTap::Begin(Time now) {
 }
 
 void RcInputTap::BeginSegment(Time now) {
-  log_->BeginSegment(rc::kInputLayout);
+  // One without calls is of no use, and the one before it may be.
+  log_->BeginSegment(rc::kInputLayout, !started_ || calls_ != 0);
   started_ = true;
+  calls_ = 0;
   core_.ForgetWhatImagesOmit();
+  core_.Grant(0);  // the path counts what is under way now, as in a replay
   image_.clear();
   AppendImageTo(image_, [&](std::span<uint8_t> to) {
     return rc::ExtractImage(core_, now, to);
@@ -74,8 +78,10 @@ void RcInputTap::BeginSegment(Time now) {
   for (const urnic_sge& sge : receives.current()) NoteKey(MrKey{sge.lkey});
   NoteKey(core_.responder().write_key());
   core_.responder().replay().VisitKeys([&](MrKey key) { NoteKey(key); });
-  path_ = {};
+  path_known_ = false;
   requests_end_ = core_.send_state().head;
+  AddRequests(core_.send_state().assigned);
+  log_->EndBeginning();
 }
 
 // --- What calls read ---------------------------------------------------------
@@ -83,26 +89,34 @@ void RcInputTap::BeginSegment(Time now) {
 void RcInputTap::Prepare() {
   AddPath(core_.send_state().path);
   AddChangedKeys();
-  AddRequests(Producer());
+  // In ERR all that is posted is flushed. Otherwise it matters whether there is
+  // more to send.
+  if (core_.state() == QpState::kErr) return AddRequests(Producer());
+  AddRequestsFor(0);
 }
 
 void RcInputTap::AddPath(const cc::SharedPath* path) {
   if (path == nullptr) return;
-  rc::PathNow now;
-  std::memcpy(static_cast<void*>(&now.path), path, sizeof(*path));
-  now.has_port = path->port != nullptr;
-  if (now.has_port) now.port = *path->port;
-  if (std::memcmp(&now, &path_, sizeof(now)) == 0) return;
-  Add(Input::kPath, {.body = BodyOf(now)});
+  const rc::PathNow now(*path);
+  if (!path_known_) {
+    path_known_ = true;
+    Add(Input::kPath, {.body = BodyOf(now)});
+    return;
+  }
+  rc::WordNow changed[std::size(now.words)];
+  uint32_t count = 0;
+  for (size_t i = 0; i < std::size(now.words); ++i) {
+    if (now.words[i] != path_.words[i]) changed[count++] = {i, now.words[i]};
+  }
+  if (count == 0) return;
+  Add(Input::kPathWords, {.body = {reinterpret_cast<const uint8_t*>(changed),
+                                   count * sizeof(changed[0])}});
 }
 
 // What the call leaves is not news for the next one.
 void RcInputTap::NotePath() {
   const cc::SharedPath* const path = core_.send_state().path;
-  if (path == nullptr) return;
-  std::memcpy(static_cast<void*>(&path_.path), path, sizeof(*path));
-  path_.has_port = path->port != nullptr;
-  if (path_.has_port) path_.port = *path->port;
+  if (path != nullptr) path_ = rc::PathNow(*path);
 }
 
 void RcInputTap::AddChangedKeys() {
@@ -145,6 +159,15 @@ void RcInputTap::NoteKeysOf(std::span<const uint8_t> sges, uint32_t count) {
     std::memcpy(&sge, sges.data(), sizeof(sge));
     NoteKey(MrKey{sge.lkey});
   }
+}
+
+// Those that a call can look at which sends so many packets. (Local requests
+// need none.) What else is posted is logged when it is needed.
+void RcInputTap::AddRequestsFor(uint32_t packets) {
+  constexpr uint32_t kLocal = 64;
+  const uint32_t posted = Producer() - core_.send_state().next;
+  if (static_cast<int32_t>(posted) <= 0) return;
+  AddRequests(core_.send_state().next + std::min(posted, packets + kLocal));
 }
 
 void RcInputTap::AddRequests(uint32_t end) {
@@ -202,11 +225,13 @@ void RcInputTap::AddReceives(std::span<const RxPacket> packets) {
 // --- Calls -------------------------------------------------------------------
 
 void RcInputTap::Call(Input call, uint8_t small, uint32_t large) {
+  ++calls_;
   const rc::CallNow now = {now_ns_};
   Add(call, {.small = small, .large = large, .body = BodyOf(now)});
 }
 
 void RcInputTap::Call(Input call, uint8_t small, const QpConfig& config) {
+  ++calls_;
   rc::ConfigNow now;
   now.call.ns = now_ns_;
   now.config = config;
@@ -216,9 +241,11 @@ void RcInputTap::Call(Input call, uint8_t small, const QpConfig& config) {
 void RcInputTap::End() { (void)End(FlowResult{.state = core_.state()}); }
 
 FlowResult RcInputTap::End(const FlowResult& result) {
-  // What was posted while the call ran.
-  const uint32_t posted = core_.send_state().posted;
-  if (static_cast<int32_t>(posted - requests_end_) > 0) AddRequests(posted);
+  // What was flushed because the call failed, or was begun nevertheless.
+  const rc::SendState& send = core_.send_state();
+  for (const uint32_t end : {send.head, send.next}) {
+    if (static_cast<int32_t>(end - requests_end_) > 0) AddRequests(end);
+  }
   rc::ResultNow now;
   now.deadline_ns = result.deadline.ns();
   now.sq_producer = requests_end_;
@@ -279,6 +306,7 @@ void RcInputTap::OnOutage() {
 
 uint32_t RcInputTap::Transmit(Time now, std::span<TxSlot> slots) {
   Begin(now);
+  AddRequestsFor(static_cast<uint32_t>(slots.size()));
   Call(Input::kTransmit, 0, static_cast<uint32_t>(slots.size()));
   const uint32_t count = core_.Transmit(now, slots);
   AddSent(slots.first(count));
@@ -304,6 +332,8 @@ void RcInputTap::OnGatherFault(const TxSlot& slot) {
 
 void RcInputTap::Modify(QpState target, const QpConfig& config) {
   Prepare();
+  // RESET and ERR drop all that is posted.
+  AddRequests(Producer());
   Call(Input::kModify, static_cast<uint8_t>(target), config);
   core_.Modify(target, config);
   // RESET drops what was posted.
@@ -319,8 +349,15 @@ void RcInputTap::Reconfigure(const QpConfig& config) {
 }
 
 void RcInputTap::Join(cc::SharedPath* path) {
+  // It leaves one path, and then joins the other: a replay has only one.
+  Prepare();
+  Call(Input::kJoin, 0);
+  core_.Join(nullptr);
+  End();
+  path_known_ = false;
+  if (path == nullptr) return;
   AddPath(path);
-  Call(Input::kJoin, path != nullptr ? 1 : 0);
+  Call(Input::kJoin, 1);
   core_.Join(path);
   End();
 }

@@ -123,6 +123,7 @@ class RcInputTap {
   void BeginSegment(Time now);
   void AddPath(const cc::SharedPath* path);
   void AddChangedKeys();
+  void AddRequestsFor(uint32_t packets);
   void AddRequests(uint32_t end);
   void AddPackets(std::span<const RxPacket> packets);
   void AddReceives(std::span<const RxPacket> packets);
@@ -144,6 +145,8 @@ class RcInputTap {
   bool started_ = false;  // a segment
   int64_t now_ns_;
   rc::PathNow path_;           // as the last call left it
+  bool path_known_ = false;    // to the segment
+  uint64_t calls_ = 0;         // of the segment
   uint32_t requests_end_ = 0;  // of those that are logged
   uint64_t key_changes_ = 0;   // of the table, when it was last looked at
   size_t next_key_ = 0;        // that is replaced when the list is full

@@ -18,7 +18,7 @@ struct LogHeader {
   uint32_t version;
   uint32_t layout;
   uint32_t qpn;
-  uint32_t reserved;
+  uint32_t lost;  // 1: items at the end of the newer segment
 };
 
 struct ItemHeader {
@@ -68,12 +68,18 @@ InputLog::InputLog(uint32_t qpn, size_t bytes)
     segment->bytes = std::make_unique_for_overwrite<uint8_t[]>(half_bytes_);
 }
 
-void InputLog::BeginSegment(uint32_t layout) {
+void InputLog::BeginSegment(uint32_t layout, bool keeps_last) {
   layout_ = layout;
-  std::swap(older_, newer_);
+  if (keeps_last) std::swap(older_, newer_);
   newer_.used = 0;
   lost_ = 0;
+  enough_ = half_bytes_ / 4 * 3;
   wants_segment_ = false;
+}
+
+void InputLog::EndBeginning() {
+  if (newer_.used > half_bytes_ / 2) enough_ = half_bytes_;
+  wants_segment_ = lost_ != 0;
 }
 
 void InputLog::Add(const InputItem& item, std::span<const uint8_t> second) {
@@ -81,6 +87,7 @@ void InputLog::Add(const InputItem& item, std::span<const uint8_t> second) {
   const size_t bytes = sizeof(ItemHeader) + Padded(body);
   if (lost_ != 0 || bytes > half_bytes_ - newer_.used) {
     ++lost_;
+    ++lost_ever_;
     wants_segment_ = true;
     return;
   }
@@ -100,7 +107,7 @@ void InputLog::Add(const InputItem& item, std::span<const uint8_t> second) {
   std::memset(to, 0, Padded(body) - body);
   newer_.used += bytes;
   // The rest is for what happens until a segment can begin.
-  if (newer_.used > half_bytes_ / 4 * 3) wants_segment_ = true;
+  if (newer_.used > enough_) wants_segment_ = true;
 }
 
 void InputLog::AppendTo(std::string& out) const {
@@ -108,7 +115,7 @@ void InputLog::AppendTo(std::string& out) const {
                       .version = kVersion,
                       .layout = layout_,
                       .qpn = qpn_,
-                      .reserved = 0};
+                      .lost = lost_ != 0 ? 1u : 0u};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   out.append(reinterpret_cast<const char*>(&header), sizeof(header));
   for (const Segment* segment : {&older_, &newer_}) {
@@ -132,6 +139,7 @@ absl::StatusOr<ParsedInputLog> TakeInputLog(std::span<const uint8_t>& bytes) {
   ParsedInputLog log;
   log.qpn = header.qpn;
   log.layout = header.layout;
+  log.lost = header.lost != 0;
   for (int i = 0; i < 2; ++i) {
     uint64_t used = 0;
     if (!Take(bytes, used) || used > bytes.size())

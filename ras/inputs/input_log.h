@@ -16,10 +16,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,16 +53,21 @@ class InputLog {
   // A new segment should begin, at the next moment when it can.
   bool WantsSegment() const { return wants_segment_; }
   void DemandSegment() { wants_segment_ = true; }
-  // The segment before the last is forgotten. `layout` says what the bodies
-  // look like, and is the same for all segments.
-  void BeginSegment(uint32_t layout);
+  // The segment before the last is forgotten, or, if the last one is not worth
+  // keeping, that one. `layout` says what the bodies look like, and is the same
+  // for all segments.
+  void BeginSegment(uint32_t layout, bool keeps_last = true);
+  // What a segment begins with is complete. If it is so long that little room
+  // is left, the segment goes on until it is full.
+  void EndBeginning();
   // Without room, the item and all that follow it in this segment are lost.
   void Add(const InputItem& item) { Add(item, {}); }
   // With a body in two parts.
   void Add(const InputItem& item, std::span<const uint8_t> second);
 
-  // How many items were lost since the last segment began.
+  // How many items were lost: since the last segment began, and ever.
   uint64_t lost() const { return lost_; }
+  uint64_t lost_ever() const { return lost_ever_; }
   size_t used() const { return older_.used + newer_.used; }
   uint32_t segments() const {
     return (older_.used != 0 ? 1 : 0) + (newer_.used != 0 ? 1 : 0);
@@ -81,7 +85,9 @@ class InputLog {
   uint32_t layout_ = 0;
   const size_t half_bytes_;
   bool wants_segment_ = true;
+  size_t enough_ = 0;  // so many bytes are enough for the newer segment
   uint64_t lost_ = 0;
+  uint64_t lost_ever_ = 0;
   Segment older_;
   Segment newer_;
 };
@@ -90,6 +96,7 @@ class InputLog {
 struct ParsedInputLog {
   uint32_t qpn = 0;
   uint32_t layout = 0;
+  bool lost = false;  // items at the end of the last segment
   std::vector<std::vector<InputItem>> segments;  // the older first
 };
 

@@ -1,9 +1,10 @@
 #include "tests/sim/replay.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
-#include <map>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,8 +29,13 @@ using testing::FakeRing;
 constexpr rc::RecoveryLimits kRecovery = {
     .held_packets = rc::kHoldSpan, .responders = 4, .requesters = 4};
 constexpr uint32_t kReceivesMax = 128;
+static_assert(kReceivesMax >= kRunMax + 1 + rc::kGapMax);
 constexpr uint32_t kReceiveStride =
     sizeof(urnic_rq_wqe) + URNIC_MAX_SGE * sizeof(urnic_sge);
+constexpr uint32_t kSendStride =
+    sizeof(urnic_sq_wqe) +
+    std::max<uint32_t>(URNIC_MAX_INLINE, URNIC_MAX_SGE * sizeof(urnic_sge)) +
+    URNIC_ABI_LINE;
 constexpr size_t kKeys = 65536;
 
 Input KindOfItem(const InputItem& item) {
@@ -38,6 +44,42 @@ Input KindOfItem(const InputItem& item) {
 bool IsCall(const InputItem& item) {
   return KindOfItem(item) >= Input::kBurst &&
          KindOfItem(item) < Input::kVerdict;
+}
+
+// What the rest relies on: values that are used as an index, a size or a state.
+bool IsValid(const InputItem& item) {
+  const auto is_status = [](uint8_t status) {
+    return status < std::size(kCompletionStatusNames) &&
+           kCompletionStatusNames[status] != nullptr;
+  };
+  switch (KindOfItem(item)) {
+    case Input::kPacket:
+      return item.large <= wire::kRoceMaxBytes &&
+             item.body.size() <= item.large;
+    case Input::kRequest:
+      return item.body.size() >= sizeof(urnic_sq_wqe);
+    case Input::kReceive:
+      return item.body.size() >= sizeof(urnic_rq_wqe);
+    case Input::kModify:
+      return item.small <= static_cast<uint8_t>(QpState::kErr) &&
+             item.small != static_cast<uint8_t>(QpState::kSqe);
+    case Input::kReplaySlots:
+      return item.large == 0 || (item.large <= rc::kReplaySlots &&
+                                 std::has_single_bit(item.large));
+    case Input::kVerdict:
+      return item.small < kRxVerdictCount;
+    case Input::kSent:
+      return item.As<rc::SentNow>().header_bytes <= kMaxHeaderBytes;
+    case Input::kSendDone:
+      return is_status(item.As<SendCompletion>().status);
+    case Input::kReceiveDone:
+      return is_status(item.As<RecvCompletion>().status);
+    case Input::kResult:
+      return item.As<rc::ResultNow>().state <= QpState::kErr;
+    default:
+      return item.kind >= static_cast<uint8_t>(Input::kImage) &&
+             item.kind <= static_cast<uint8_t>(Input::kResult);
+  }
 }
 
 uint32_t PaddedBytes(const InputItem& packet) {
@@ -157,7 +199,7 @@ std::string Run::SinceBegin(int64_t ns) const {
 
 void Run::Say(const std::string& what) const {
   if (!say_) return;
-  say_(absl::StrCat(SinceBegin(now_.ns()), "  ", what));
+  say_(absl::StrCat(SinceBegin(now_.ns()), " #", stats_.calls, "  ", what));
 }
 
 absl::Status Run::Begin(const InputItem& item) {
@@ -173,13 +215,8 @@ absl::Status Run::Begin(const InputItem& item) {
         absl::StrCat("its image is refused: ", shape_refusal.Text()));
   }
   const QpLimits& limits = shape.limits;
-  sends_ = std::make_unique<FakeRing>(
-      shape.sq_entries,
-      (sizeof(urnic_sq_wqe) +
-       std::max<size_t>(limits.max_inline,
-                        limits.max_sge_send * sizeof(urnic_sge)) +
-       15) &
-          ~size_t{15});
+  // At least as long as those of any program.
+  sends_ = std::make_unique<FakeRing>(shape.sq_entries, kSendStride);
   receives_ring_ = std::make_unique<FakeRing>(kReceivesMax, kReceiveStride);
   receive_queue_ = std::make_unique<testing::OwnRecvQueue>(
       receives_ring_->view(), limits.max_sge_recv, shape.shared_receives,
@@ -197,6 +234,8 @@ absl::Status Run::Begin(const InputItem& item) {
         absl::StrCat("its image is refused: ", refusal.Text()));
   }
   core_->Grant(0);  // what is under way counts on the path
+  // One that has no path yet joins it by a call.
+  if (core_->state() < QpState::kRts) core_->Join(nullptr);
   Say(absl::StrCat("queue pair 0x", absl::Hex(qpn_), ", peer 0x",
                    absl::Hex(core_->config().dest_qpn), ": ",
                    kQpStateNames[static_cast<int>(core_->state())]));
@@ -210,6 +249,8 @@ absl::Status Run::AddPacket(const InputItem& item) {
   if (wire::ParseRoce(bytes, PaddedBytes(item), packet) != RxVerdict::kAccept) {
     return absl::InvalidArgumentError("a packet is malformed");
   }
+  if (packets_.size() == kRunMax)
+    return absl::InvalidArgumentError("a burst is too long");
   packet.framing = static_cast<wire::Framing>(item.small);
   packet.buffer = bytes;
   packets_.push_back(packet);
@@ -225,11 +266,21 @@ void Run::AddReceive(const InputItem& item) {
 
 absl::Status Run::Apply(const InputItem& item) {
   switch (KindOfItem(item)) {
-    case Input::kPath: {
-      const auto now = item.As<rc::PathNow>();
-      std::memcpy(static_cast<void*>(&path_), &now.path, sizeof(path_));
-      room_ = now.port;
-      path_.port = now.has_port ? &room_ : nullptr;
+    case Input::kPath:
+      item.As<rc::PathNow>().Restore(path_, room_);
+      return absl::OkStatus();
+    case Input::kPathWords: {
+      rc::PathNow now(path_);
+      std::span<const uint8_t> rest = item.body;
+      for (; rest.size() >= sizeof(rc::WordNow);
+           rest = rest.subspan(sizeof(rc::WordNow))) {
+        rc::WordNow word;
+        std::memcpy(&word, rest.data(), sizeof(word));
+        if (word.index >= std::size(now.words))
+          return absl::InvalidArgumentError("a word is not of the path");
+        now.words[word.index] = word.value;
+      }
+      now.Restore(path_, room_);
       return absl::OkStatus();
     }
     case Input::kKey:
@@ -393,14 +444,8 @@ void Run::Do(const InputItem& call, const Logged& logged) {
       return core_->Modify(static_cast<QpState>(call.small), config());
     case Input::kReconfigure:
       return core_->Reconfigure(config());
-    case Input::kJoin: {
-      // What the log says is of the path that it joins, not that it leaves.
-      const cc::SharedPath joined = path_;
-      core_->Join(nullptr);
-      path_ = joined;
-      if (call.small != 0) core_->Join(&path_);
-      return;
-    }
+    case Input::kJoin:
+      return core_->Join(call.small != 0 ? &path_ : nullptr);
     case Input::kReplaySlots:
       if (call.large > core_->replay_capacity()) {
         std::vector<rc::ReplaySlot> larger(call.large);
@@ -512,6 +557,13 @@ void Run::Tell(const InputItem& call) const {
     case Input::kModify:
       Say(absl::StrCat("modify to ", kQpStateNames[call.small]));
       break;
+    case Input::kGrant:
+      Say(absl::StrCat("granted   ", call.large, " packets"));
+      break;
+    case Input::kTransmit:
+      Say(absl::StrCat("may send  ", call.large, " packets; under way ",
+                       path_.under_way, ", window ", path_.cc.window()));
+      break;
     case Input::kGatherFault:
       Say("memory of a packet is not mapped");
       break;
@@ -523,6 +575,12 @@ void Run::Tell(const InputItem& call) const {
 absl::Status Run::Replay(std::span<const InputItem> items) {
   if (items.empty() || KindOfItem(items.front()) != Input::kImage)
     return absl::InvalidArgumentError("a segment has no image");
+  if (const auto bad = std::ranges::find_if_not(items, IsValid);
+      bad != items.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "item ", bad - items.begin() + 1, " of a segment, of kind ", bad->kind,
+        ", has an impossible value"));
+  }
   const absl::Status begun = Begin(items.front());
   if (!begun.ok()) return begun;
   items = items.subspan(1);

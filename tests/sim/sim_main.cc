@@ -53,7 +53,9 @@ bool Parse(int argc, char** argv, Arguments& out) {
     } else if (key == "--replay" && !value.empty()) {
       out.replay = value;
     } else if (key == "--qpn" && !value.empty()) {
-      out.qpn = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 0));
+      char* end = nullptr;
+      out.qpn = static_cast<uint32_t>(std::strtoul(value.c_str(), &end, 0));
+      if (*end != '\0' || out.qpn == 0) return false;
     } else if (key == "--seconds" && !value.empty()) {
       out.seconds = std::strtod(value.c_str(), nullptr);
       out.last = UINT64_MAX;
@@ -130,8 +132,13 @@ bool ReplayLog(const ParsedInputLog& log, const Arguments& arguments) {
               " sent, %" PRIu64 " completions (%" PRIu64 " with an error)",
               stats->calls, stats->received, stats->sent, stats->completions,
               stats->errors);
+  if (stats->calls == 0) {
+    std::printf("; there was no room for a call: give the log more\n");
+    return false;
+  }
   if (stats->differs_at == 0) {
-    std::printf("; as in the program\n");
+    std::printf("; as in the program%s\n",
+                log.lost ? ", up to where the log had no room" : "");
     return true;
   }
   std::printf("\n  call %" PRIu64 " was another one: %s\n", stats->differs_at,
@@ -160,8 +167,10 @@ int ReplayFile(const Arguments& arguments) {
   std::span<const uint8_t> rest(
       reinterpret_cast<const uint8_t*>(answer->text.data()),
       answer->text.size());
-  bool good = true;
+  bool good = !answer->is_cut;
   bool any = false;
+  // If a check of the core fails, what came before it has been printed.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   while (!rest.empty()) {
     const auto log = TakeInputLog(rest);
     if (!log.ok())

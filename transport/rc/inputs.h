@@ -6,11 +6,14 @@
 // writes it (datapath/engine/rc_input_tap.h), and the simulator runs it again
 // (tests/sim/replay.h).
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "transport/cc/shared_path.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rc/qp.h"
+#include "transport/work/image.h"
 #include "transport/work/types.h"
 
 namespace urnic::rc {
@@ -20,7 +23,8 @@ namespace urnic::rc {
 enum class Input : uint8_t {
   // --- What a call reads ---
   kImage = 1,   // Image, rc/image.h: the beginning of a segment
-  kPath,        // PathNow: others have changed it, too
+  kPath,        // PathNow: at the beginning
+  kPathWords,   // WordNow, for each word of PathNow that others have changed
   kKey,         // mem::MemoryRegion
   kKeyGone,     // large: the key
   kRequest,     // large: its index; the entry of the send ring
@@ -66,10 +70,43 @@ struct ConfigNow {
   QpConfig config;
 };
 
+// The path as words, so that a log can have the changed ones alone. Without
+// what is counted for people, and without pointers.
 struct PathNow {
-  cc::SharedPath path;  // its pointer is not valid: the port is this one
-  cc::PortRoom port;
-  bool has_port = false;
+  static constexpr size_t kPathWords = sizeof(cc::SharedPath) / 8;
+  static constexpr size_t kRoomWords = sizeof(cc::PortRoom) / 8;
+  static_assert(sizeof(cc::SharedPath) % 8 == 0 &&
+                sizeof(cc::PortRoom) % 8 == 0);
+
+  PathNow() = default;
+  explicit PathNow(const cc::SharedPath& path) {
+    std::memcpy(words, &path, sizeof(path));
+    Clear(offsetof(cc::SharedPath, round_trips), sizeof(path.round_trips));
+    Clear(offsetof(cc::SharedPath, port), sizeof(path.port));
+    if (path.port == nullptr) return;
+    std::memcpy(&words[kPathWords], path.port, sizeof(*path.port));
+    words[kPathWords + kRoomWords] = 1;
+  }
+  // The counts of `path` stay as they are.
+  void Restore(cc::SharedPath& path, cc::PortRoom& room) const {
+    const cc::RoundTripCounts counts = path.round_trips;
+    std::memcpy(static_cast<void*>(&path), words, sizeof(path));
+    std::memcpy(static_cast<void*>(&room), &words[kPathWords], sizeof(room));
+    path.round_trips = counts;
+    path.port = words[kPathWords + kRoomWords] != 0 ? &room : nullptr;
+  }
+
+  uint64_t words[kPathWords + kRoomWords + 1] = {};  // the last: has a port
+
+ private:
+  void Clear(size_t offset, size_t bytes) {
+    std::memset(reinterpret_cast<uint8_t*>(words) + offset, 0, bytes);
+  }
+};
+
+struct WordNow {
+  uint64_t index = 0;
+  uint64_t value = 0;
 };
 
 struct SentNow {
@@ -85,11 +122,23 @@ struct ResultNow {
   uint32_t sq_producer = 0;  // what the call saw of the send ring
   QpState state = QpState::kReset;
   QpEvent event = QpEvent::kNone;
+  uint16_t reserved = 0;
 };
 
-// Of this build: what is written by another is not replayed.
-inline constexpr uint32_t kInputLayout = sizeof(cc::SharedPath) |
-                                         sizeof(QpConfig) << 10 |
-                                         sizeof(mem::MemoryRegion) << 20;
+// What is written with another layout is not replayed. Sizes do not tell of
+// everything: raise the number with each change of what an item means.
+constexpr uint32_t InputLayout() {
+  uint32_t layout = 1;
+  for (const size_t bytes :
+       {sizeof(cc::SharedPath), sizeof(cc::PortRoom), sizeof(QpConfig),
+        sizeof(mem::MemoryRegion), sizeof(SendCompletion),
+        sizeof(RecvCompletion), sizeof(urnic_sq_wqe), sizeof(urnic_rq_wqe),
+        sizeof(ResultNow), static_cast<size_t>(Input::kResult),
+        size_t{kRxVerdictCount}, size_t{kImageVersion}}) {
+    layout = layout * 31 + static_cast<uint32_t>(bytes);
+  }
+  return layout;
+}
+inline constexpr uint32_t kInputLayout = InputLayout();
 
 }  // namespace urnic::rc

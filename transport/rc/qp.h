@@ -216,11 +216,15 @@ class Qp {
   }
 
   // Forgets what an image omits and what shows: the round trips that are being
-  // measured, and the work request that was loaded from its ring. From now on
-  // this queue pair does what one that is made from its image would do.
+  // measured, the work request that was loaded from its ring, and local
+  // requests that are done. From now on this queue pair does what one that is
+  // made from its image would do.
   void ForgetWhatImagesOmit() {
     send_.timer.count = 0;
     send_.current_index_valid = false;
+    send_.any_executed = false;
+    for (uint32_t i = send_.una; i != send_.assigned; ++i)
+      send_.any_executed |= send_.RecordOf(i).executed();
   }
 
   bool sq_draining() const {

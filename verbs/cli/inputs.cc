@@ -15,6 +15,8 @@ namespace urnic {
 namespace {
 
 constexpr char kCommand[] = "inputs";
+// In the answer of a program (verbs/control/input_logs.cc).
+constexpr char kNoQueuePair[] = "there is no queue pair";
 
 struct InputsArguments {
   std::string verb;
@@ -38,11 +40,10 @@ int Ask(const InputsArguments& arguments) {
                    arguments.qpn, rnic.device.c_str(), rnic.Describe().c_str());
       return kExitOk;
     }
-    // What the program that has it says comes before what others say.
-    if (refused.ok() ||
-        answer.status().message().find("there is no") == std::string::npos) {
-      refused = answer.status();
-    }
+    // Those that do not have it say so, and only one says something else.
+    const bool has_none =
+        answer.status().message().find(kNoQueuePair) != std::string::npos;
+    if (refused.ok() || !has_none) refused = answer.status();
   }
   return Complain(kCommand, refused);
 }

@@ -60,8 +60,9 @@ bool ParseInputOptions(std::string_view text, InputOptions& options,
       continue;
     }
     mistake = absl::StrCat(
-        "\"", word, "\" is unknown; the words are qps:4 (to ", InputLogs::kMost,
-        ") and kib:256 (", InputLogs::kKibMin, " to ", InputLogs::kKibMax, ")");
+        "\"", word, "\" is unknown, or too much; the words are qps:4 (to ",
+        InputLogs::kMost, ") and kib:256 (", InputLogs::kKibMin, " to ",
+        InputLogs::kKibMax, ")");
     return false;
   }
   options = read;
@@ -134,7 +135,7 @@ void InputLogs::Describe(const OpenNic& nic, std::string& out) const {
     facts.Add("kib", entry.log->bytes() >> 10);
     facts.Add("used", entry.log->used());
     facts.Add("segments", entry.log->segments());
-    facts.Add("lost", entry.log->lost());
+    facts.Add("lost", entry.log->lost_ever());
     AddOwner(ThisProcess(), facts);
   }
 }
@@ -144,7 +145,15 @@ void InputLogs::Send(OpenNic& nic,
   std::vector<std::shared_ptr<InputLog>> logs;
   {
     Engine::ControlScope scope(nic.engine());
-    for (const Entry& entry : entries_) logs.push_back(entry.log);
+    // What has failed first: there may not be room for all.
+    const auto is_over = [](const Entry& entry) {
+      return entry.qp == nullptr || entry.qp->state() == QpState::kErr;
+    };
+    for (const bool over : {true, false}) {
+      for (const Entry& entry : entries_) {
+        if (is_over(entry) == over) logs.push_back(entry.log);
+      }
+    }
   }
   std::string bytes;
   for (const auto& log : logs) {

@@ -60,8 +60,13 @@ class InputLogs {
 
   // A line of facts for each.
   void Describe(const OpenNic& nic, std::string& out) const;
-  // Calls `part` with one log after the other, without the token, until it
-  // returns false. Any thread that does not hold the token.
+  // Room in recordings for the logs of URNIC_INPUTS.
+  size_t BytesWanted() const {
+    return size_t{options_.qps} * options_.kib << 10;
+  }
+  // Calls `part` with one log after the other, those of failed ones first,
+  // without the token, until it returns false. Any thread that does not hold
+  // the token.
   void Send(OpenNic& nic,
             const std::function<bool(std::string_view)>& part) const;
 

@@ -128,8 +128,10 @@ bool ParseRecorderOptions(std::string_view text, RecorderOptions& options,
 }
 
 std::unique_ptr<Recorder> Recorder::Start(OpenNic& nic) {
-  const RecorderOptions options = ChosenOptions();
+  RecorderOptions options = ChosenOptions();
   if (options.off) return nullptr;
+  options.bytes = std::min(options.bytes + nic.input_logs().BytesWanted(),
+                           recording::kHalfBytesMax);
   const std::string directory = options.directory.empty()
                                     ? RecordingsDirectory(/*make=*/true)
                                     : options.directory;
