@@ -485,7 +485,7 @@ def mutants():
         name = "mutant_inputs_forget_late_requests_test",
         core = "moves",
         new = "",
-        old = "AddRequests(Producer());",
+        old = "AddRequestsFor(0);",
     )
 
     mutant(

@@ -1,0 +1,53 @@
+#pragma once
+
+// The items of a log of inputs (transport/rc/inputs.h) for a replay: which can
+// be believed, what they say, and whether two are the same.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ras/inputs/input_log.h"
+#include "transport/rc/inputs.h"
+#include "transport/work/types.h"
+
+namespace urnic::sim {
+
+inline rc::Input KindOfItem(const InputItem& item) {
+  return static_cast<rc::Input>(item.kind);
+}
+
+// The values that are used as an index, a size or a state are possible.
+bool IsValid(const InputItem& item);
+
+// One line each. The last one: a verdict.
+std::string TextOf(const rc::SentNow& sent);
+std::string TextOf(const SendCompletion& done);
+std::string TextOf(const RecvCompletion& done);
+std::string TextOf(uint8_t verdict);
+
+// As far as a peer or a program sees it.
+bool Equal(const rc::SentNow& a, const rc::SentNow& b);
+bool Equal(const SendCompletion& a, const SendCompletion& b);
+bool Equal(const RecvCompletion& a, const RecvCompletion& b);
+inline bool Equal(uint8_t a, uint8_t b) { return a == b; }
+
+// The first difference of two lists; empty: there is none.
+template <typename T>
+std::string Difference(const char* what, const std::vector<T>& logged,
+                       const std::vector<T>& got) {
+  const auto text = [](const std::vector<T>& list, size_t i) {
+    return i < list.size() ? TextOf(list[i]) : std::string("nothing");
+  };
+  for (size_t i = 0; i < std::max(logged.size(), got.size()); ++i) {
+    if (i < logged.size() && i < got.size() && Equal(logged[i], got[i]))
+      continue;
+    return absl::StrCat(what, " ", i + 1, " was \"", text(logged, i),
+                        "\", and is \"", text(got, i), "\"");
+  }
+  return "";
+}
+
+}  // namespace urnic::sim
