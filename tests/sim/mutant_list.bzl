@@ -484,8 +484,8 @@ def mutants():
     mutant(
         name = "mutant_inputs_forget_late_requests_test",
         core = "moves",
-        new = "",
-        old = "AddRequestsFor(0);",
+        new = "std::min(posted, 1u)",
+        old = "std::min(posted, packets + kLocal)",
     )
 
     mutant(
