@@ -1,7 +1,6 @@
 #include "tests/sim/replay.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
