@@ -12,6 +12,7 @@ namespace {
 using rc::Input;
 
 constexpr size_t kKeysMax = 1024;
+constexpr uint64_t kCallsLeast = 64;
 
 // The entry of a send ring without what its request does not use.
 std::span<const uint8_t> UsedOf(std::span<const uint8_t> entry,
@@ -55,15 +56,19 @@ bool RcInputTap::CanBeginSegment(Time now) const {
 
 void RcInputTap::Begin(Time now) {
   now_ns_ = now.ns();
-  if (log_->WantsSegment() && CanBeginSegment(now)) BeginSegment(now);
+  // A log that is too small is not begun again at each call: that costs more
+  // than the call.
+  const bool is_time = !started_ || calls_ >= kCallsLeast;
+  if (log_->WantsSegment() && is_time && CanBeginSegment(now))
+    BeginSegment(now);
   Prepare();
 }
 
 void RcInputTap::BeginSegment(Time now) {
   // One without calls is of no use, and the one before it may be.
-  log_->BeginSegment(rc::kInputLayout, !started_ || calls_ != 0);
+  log_->BeginSegment(rc::kInputLayout, !started_ || whole_calls_ != 0);
   started_ = true;
-  calls_ = 0;
+  calls_ = whole_calls_ = 0;
   core_.ForgetWhatImagesOmit();
   core_.Grant(0);  // the path counts what is under way now, as in a replay
   image_.clear();
@@ -252,6 +257,7 @@ FlowResult RcInputTap::End(const FlowResult& result) {
   now.state = result.state;
   now.event = result.event;
   Add(Input::kResult, {.body = BodyOf(now)});
+  if (log_->lost() == 0) ++whole_calls_;
   NotePath();
   return result;
 }

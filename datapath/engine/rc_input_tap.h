@@ -146,7 +146,8 @@ class RcInputTap {
   int64_t now_ns_;
   rc::PathNow path_;           // as the last call left it
   bool path_known_ = false;    // to the segment
-  uint64_t calls_ = 0;         // of the segment
+  uint64_t calls_ = 0;         // since the segment began
+  uint64_t whole_calls_ = 0;   // those that are in it
   uint32_t requests_end_ = 0;  // of those that are logged
   uint64_t key_changes_ = 0;   // of the table, when it was last looked at
   size_t next_key_ = 0;        // that is replaced when the list is full
