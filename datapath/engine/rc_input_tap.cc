@@ -277,12 +277,7 @@ void RcInputTap::AddOriginals() {
 
 void RcInputTap::AddSent(std::span<const TxSlot> slots) {
   for (const TxSlot& slot : slots) {
-    rc::SentNow sent;
-    sent.payload_bytes = slot.payload_bytes;
-    sent.header_bytes = slot.header_bytes;
-    sent.pad_bytes = slot.pad_bytes;
-    sent.from_responder = slot.from_responder;
-    std::memcpy(sent.headers, slot.headers, slot.header_bytes);
+    const rc::SentNow sent(slot);
     Add(Input::kSent, {.body = BodyOf(sent)});
   }
 }

@@ -358,15 +358,8 @@ void Run::Transmit(const InputItem& call, bool all) {
     slots[i].headers = &headers[size_t{i} * kMaxHeaderBytes];
   const uint32_t count =
       all ? core_->Transmit(now_, slots) : core_->TransmitResponses(slots);
-  for (const TxSlot& slot : std::span(slots).first(count)) {
-    rc::SentNow sent;
-    sent.payload_bytes = slot.payload_bytes;
-    sent.header_bytes = slot.header_bytes;
-    sent.pad_bytes = slot.pad_bytes;
-    sent.from_responder = slot.from_responder;
-    std::memcpy(sent.headers, slot.headers, slot.header_bytes);
-    got_.packets.push_back(sent);
-  }
+  for (const TxSlot& slot : std::span(slots).first(count))
+    got_.packets.emplace_back(slot);
 }
 
 void Run::Do(const InputItem& call, const Logged& logged) {

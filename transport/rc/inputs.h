@@ -110,6 +110,15 @@ struct WordNow {
 };
 
 struct SentNow {
+  SentNow() = default;
+  explicit SentNow(const TxSlot& slot)
+      : payload_bytes(slot.payload_bytes),
+        header_bytes(slot.header_bytes),
+        pad_bytes(slot.pad_bytes),
+        from_responder(slot.from_responder) {
+    std::memcpy(headers, slot.headers, slot.header_bytes);
+  }
+
   uint32_t payload_bytes = 0;
   uint16_t header_bytes = 0;
   uint8_t pad_bytes = 0;
