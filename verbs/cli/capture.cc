@@ -308,7 +308,7 @@ void AddCaptureCommand(CLI::App& app, int* exit_status) {
                    "Keep only the first bytes of each frame; default 9216")
       ->type_name("BYTES")
       ->check(CLI::Range(uint32_t{1}, Capture::kSnapMax));
-  command->add_option("--count", arguments->count, "End after so many frames")
+  command->add_option("--count", arguments->count, "Stop after N frames")
       ->type_name("N");
   command
       ->add_option("--seconds", arguments->seconds,

@@ -51,9 +51,9 @@ absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,
   const Recording::Answer* const answer = recording->Find(request);
   if (answer == nullptr) {
     return absl::NotFoundError(absl::StrCat(
-        path, ": \"", request,
-        "\" is not in it: dumps have no state, and a recording may have had "
-        "too little room (URNIC_RECORDER=size:16M)"));
+        path, " has no \"", request,
+        "\": a dump has it only with urnic dump --payload; in a recording "
+        "there may have been no room (URNIC_RECORDER=size:16M)"));
   }
   if (answer->is_cut) {
     std::fprintf(stderr,

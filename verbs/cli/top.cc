@@ -80,12 +80,12 @@ void AddTopCommand(CLI::App& app, int* exit_status) {
   AddProcessOption(*command, &arguments->process);
   command
       ->add_option("-d,--delay", arguments->seconds,
-                   "Seconds between two looks (default: 1)")
+                   "Seconds between two updates (default: 1)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.05, 3600.0));
   command
       ->add_option("-n,--number", arguments->looks,
-                   "End after so many tables (default: never)")
+                   "Stop after N tables (default: never)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   command->add_flag("-b,--batch", arguments->batch,

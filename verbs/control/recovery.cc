@@ -51,13 +51,14 @@ urnic_mailbox* NewMailbox() {
   return mailbox;
 }
 
-// "3 queue pairs that failed and must be destroyed: urnic0 17, 18, iwurnic0 2".
+// "3 queue pairs failed and must be destroyed or reset: urnic0 17, 18, iwurnic0
+// 2".
 std::string ListText(
     const std::vector<std::pair<std::string, uint32_t>>& failed) {
   constexpr size_t kMost = 16;
   std::string text = absl::StrCat(
       failed.size(), failed.size() == 1 ? " queue pair" : " queue pairs",
-      " that failed and must be destroyed:");
+      " failed and must be destroyed or reset:");
   std::string device;
   for (size_t i = 0; i < std::min(failed.size(), kMost); ++i) {
     if (failed[i].first != device) {
@@ -225,9 +226,9 @@ void Recovery::Fail() {
   nic_.KeepDump([&](const std::string& path) {
     if (!path.empty()) absl::StrAppend(&why, "; dump: ", path);
     nic_.NoteOfPort(ErrorCode::kDeviceFatal, why);
-    ComplainLoudly(absl::StrCat(nic_.name(), ": the device failed (",
+    ComplainLoudly(absl::StrCat(nic_.name(), ": ",
                                 ErrorName(ErrorCode::kDeviceFatal),
-                                "): ", why));
+                                ": the device failed: ", why));
   });
   mailbox_->code = static_cast<uint32_t>(ErrorCode::kDeviceFatal);
   mailbox_->at_ns = static_cast<uint64_t>(nic_.engine().Now().ns());

@@ -16,9 +16,11 @@
 // ids of rdma_cm get RDMA_CM_EVENT_DEVICE_REMOVAL. From then on, calls that
 // make, connect or post something are refused (EBUSY); those that destroy
 // something are not. When the port is back and the queue pairs that failed are
-// destroyed, or reset, it works again (IBV_EVENT_PORT_ACTIVE). If none of them
-// is for as long as the bound, a second at least, the program is named: `urnic
-// show offender`, and ErrorCode::kRecoveryBlocked.
+// destroyed, or reset, it works again (IBV_EVENT_PORT_ACTIVE). Once the
+// port is back, the program has as long as the bound, and at least a second,
+// to destroy or reset one of them; the time starts again with each. When it
+// runs out, the program is named: `urnic show offender`, and
+// ErrorCode::kRecoveryBlocked.
 //
 // URNIC_RECOVERY=bound:10s is the default; a number with ms or s.
 //
