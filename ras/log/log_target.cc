@@ -34,12 +34,17 @@ class JsonFile final : public LogTarget {
  public:
   explicit JsonFile(std::string_view path) : path_(path) {}
 
+  int Check() override {
+    const int fd = Open();
+    if (fd < 0) return errno;
+    close(fd);
+    return 0;
+  }
   int Write(const Facts& record) override {
     const std::string line =
         JsonText(JsonOf(record, /*details=*/true), -1) + "\n";
     // Opened each time: it may have been renamed meanwhile.
-    const int fd =
-        open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const int fd = Open();
     if (fd < 0) return errno;
     urnic_file_size_signal signal;
     urnic_file_size_signal_off(&signal);
@@ -54,11 +59,19 @@ class JsonFile final : public LogTarget {
   }
 
  private:
+  int Open() const {
+    // O_NONBLOCK: it may be a FIFO.
+    return open(path_.c_str(),
+                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+  }
+
   const std::string path_;
 };
 
 class Syslog final : public LogTarget {
  public:
+  // syslog() does not say whether anybody listens.
+  int Check() override { return 0; }
   int Write(const Facts& record) override {
     syslog(LOG_DAEMON | PriorityOf(record), "urnic: %s",
            LogSentence(record).c_str());
@@ -75,9 +88,22 @@ class Journal final : public LogTarget {
     if (fd_ >= 0) close(fd_);
   }
 
+  int Check() override {
+    sockaddr_un to;
+    if (const int error = FillAddress(to)) return error;
+    // Not fd_: connected, it would not reach a journal that was started again.
+    const int fd = Socket();
+    if (fd < 0) return errno;
+    const int error =
+        connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0 ? 0
+                                                                       : errno;
+    close(fd);
+    return error;
+  }
   int Write(const Facts& record) override {
-    if (fd_ < 0)
-      fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    sockaddr_un to;
+    if (const int error = FillAddress(to)) return error;
+    if (fd_ < 0) fd_ = Socket();
     if (fd_ < 0) return errno;
     std::string datagram;
     AddField("MESSAGE", LogSentence(record), datagram);
@@ -86,10 +112,6 @@ class Journal final : public LogTarget {
     for (const Fact& fact : record.facts) {
       AddField("URNIC_" + FieldName(fact.name), fact.value, datagram);
     }
-    sockaddr_un to = {};
-    to.sun_family = AF_UNIX;
-    if (path_.size() >= sizeof(to.sun_path)) return ENAMETOOLONG;
-    path_.copy(to.sun_path, path_.size());
     const ssize_t sent =
         sendto(fd_, datagram.data(), datagram.size(), MSG_NOSIGNAL,
                reinterpret_cast<sockaddr*>(&to), sizeof(to));
@@ -97,6 +119,17 @@ class Journal final : public LogTarget {
   }
 
  private:
+  static int Socket() {
+    return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  }
+  // 0 or an errno.
+  int FillAddress(sockaddr_un& to) const {
+    to = {};
+    to.sun_family = AF_UNIX;
+    if (path_.size() >= sizeof(to.sun_path)) return ENAMETOOLONG;
+    path_.copy(to.sun_path, path_.size());
+    return 0;
+  }
   static std::string FieldName(std::string name) {
     for (char& c : name) {
       c = c == '-'

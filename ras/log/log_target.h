@@ -17,6 +17,9 @@ namespace urnic {
 class LogTarget {
  public:
   virtual ~LogTarget() = default;
+  // 0, or the errno that Write() would return now. Writes no record, but
+  // creates the file.
+  virtual int Check() = 0;
   // 0, or an errno: the record is lost.
   virtual int Write(const Facts& record) = 0;
 };
@@ -24,7 +27,7 @@ class LogTarget {
 // "journal": the fields MESSAGE, PRIORITY and SYSLOG_IDENTIFIER, and one for
 // each fact, as in URNIC_CODE and URNIC_LQPN. "syslog": a line of the facility
 // "daemon". "json:FILE": appends one object per line to the file, which others
-// may rename, remove or truncate at any time; mode 0600.
+// may rename, remove or truncate at any time; mode 0600. A FIFO needs a reader.
 //
 // INVALID_ARGUMENT: another text. `journal`: the socket of the journal.
 absl::StatusOr<std::unique_ptr<LogTarget>> MakeLogTarget(

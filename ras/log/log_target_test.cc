@@ -106,6 +106,21 @@ TEST_F(LogTargetTest, WhatCannotBeWrittenIsAnErrno) {
   EXPECT_EQ((*MakeLogTarget("journal", path_))->Write(Record()), ENOENT);
 }
 
+TEST_F(LogTargetTest, APlaceIsCheckedBeforeTheFirstRecord) {
+  EXPECT_EQ((*MakeLogTarget("json:/no/such/directory/file"))->Check(), ENOENT);
+  EXPECT_EQ((*MakeLogTarget("journal", path_))->Check(), ENOENT);
+  EXPECT_EQ((*MakeLogTarget("syslog"))->Check(), 0);
+  EXPECT_EQ((*MakeLogTarget("json:" + path_))->Check(), 0);
+  EXPECT_EQ(std::filesystem::file_size(path_), 0u);
+}
+
+TEST_F(LogTargetTest, AFifoWithoutAReaderStopsNobody) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  auto target = *MakeLogTarget("json:" + path_);
+  EXPECT_EQ(target->Check(), ENXIO);
+  EXPECT_EQ(target->Write(Record()), ENXIO);
+}
+
 TEST_F(LogTargetTest, TheJournalGetsAFieldForEachFact) {
   const int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
   sockaddr_un address = {};
@@ -114,6 +129,7 @@ TEST_F(LogTargetTest, TheJournalGetsAFieldForEachFact) {
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)),
             0);
   auto target = *MakeLogTarget("journal", path_);
+  EXPECT_EQ(target->Check(), 0);
   ASSERT_EQ(target->Write(Record("warning")), 0);
   char datagram[2000];
   const ssize_t bytes = recv(fd, datagram, sizeof(datagram), 0);

@@ -16,11 +16,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace urnic::recording {
 
 inline constexpr char kMagic[8] = {'u', 'R', 'N', 'I', 'C', 'r', 'e', 'c'};
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr size_t kHeaderBytes = 4096;
 inline constexpr size_t kHalfBytesMin = 65536;
 inline constexpr size_t kHalfBytesMax = size_t{1} << 30;
@@ -33,13 +34,14 @@ struct FileHeader {
   char program[16];     // terminated, as in /proc/PID/comm
   char port[16];        // terminated: the port's first device
   uint64_t recorded;    // the last that is whole; 0: none
+  uint32_t crc32c;      // of all before
 };
 
 struct HalfHeader {
   uint64_t number;   // of the recording, from 1
   int64_t at_ns;     // wall clock
   uint64_t bytes;    // of the answers
-  uint32_t crc32c;   // of the answers
+  uint32_t crc32c;   // of this header, with 0 here, and the answers
   uint32_t took_us;  // what it cost the program
 };
 
@@ -48,5 +50,9 @@ struct AnswerHeader {
   uint32_t is_cut;  // 1: there was no room for all of it
   uint64_t text_bytes;
 };
+
+uint32_t ChecksumOf(const FileHeader& header);
+// `answers`: at most kHalfBytesMax.
+uint32_t ChecksumOf(HalfHeader header, std::string_view answers);
 
 }  // namespace urnic::recording

@@ -1,7 +1,6 @@
 #include "ras/recorder/recording.h"
 
 #include <fcntl.h>
-#include <isa-l/crc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +44,8 @@ absl::Status CheckHeader(const FileHeader& header) {
         absl::StrCat("this is a recording of version ", header.version,
                      "; this urnic reads version ", recording::kVersion));
   }
+  if (recording::ChecksumOf(header) != header.crc32c)
+    return Damaged("the checksum of its header is wrong");
   if (header.half_bytes < recording::kHalfBytesMin ||
       header.half_bytes > recording::kHalfBytesMax) {
     return Damaged("its header names a size that no recording has");
@@ -119,11 +120,8 @@ absl::StatusOr<Recording> ReadHalf(const FileHeader& header,
   if (half_header.bytes > answers.size())
     return Damaged("it is longer than its file");
   answers = answers.substr(0, half_header.bytes);
-  if (crc32_iscsi(
-          reinterpret_cast<unsigned char*>(const_cast<char*>(answers.data())),
-          static_cast<int>(answers.size()), 0) != half_header.crc32c) {
+  if (recording::ChecksumOf(half_header, answers) != half_header.crc32c)
     return Damaged("its checksum is wrong");
-  }
   Recording read = {.pid = header.pid,
                     .program = TextOf(header.program),
                     .port = TextOf(header.port),

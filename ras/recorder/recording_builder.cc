@@ -1,7 +1,5 @@
 #include "ras/recorder/recording_builder.h"
 
-#include <isa-l/crc.h>
-
 #include <cstring>
 
 namespace urnic {
@@ -45,11 +43,10 @@ bool RecordingBuilder::Append(std::string_view part) {
 }
 
 std::string_view RecordingBuilder::Finish(HalfHeader header) {
-  const size_t bytes = half_.size() - sizeof(header);
-  header.bytes = bytes;
-  header.crc32c =
-      crc32_iscsi(reinterpret_cast<unsigned char*>(&half_[sizeof(header)]),
-                  static_cast<int>(bytes), 0);
+  const std::string_view answers =
+      std::string_view(half_).substr(sizeof(header));
+  header.bytes = answers.size();
+  header.crc32c = recording::ChecksumOf(header, answers);
   std::memcpy(half_.data(), &header, sizeof(header));
   return half_;
 }
@@ -64,6 +61,7 @@ FileHeader MakeFileHeader(const RecordingOwner& owner, size_t half_bytes,
   owner.program.copy(header.program, sizeof(header.program) - 1);
   owner.port.copy(header.port, sizeof(header.port) - 1);
   header.recorded = recorded;
+  header.crc32c = recording::ChecksumOf(header);
   return header;
 }
 

@@ -99,6 +99,7 @@ RecordingFile::~RecordingFile() { close(fd_); }
 int RecordingFile::Write(std::string_view half) {
   FileHeader header = header_;
   header.recorded = next();
+  header.crc32c = recording::ChecksumOf(header);
   const size_t at =
       recording::kHeaderBytes + header.recorded % 2 * header.half_bytes;
   const int error = WithoutSignal([&] {

@@ -1,8 +1,6 @@
 // Any file is a recording or is refused. The input is what follows the file's
-// header; the checksum is made right, since otherwise no input would come past
-// it.
-
-#include <isa-l/crc.h>
+// header; the checksums are made right, since otherwise no input would come
+// past them.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,11 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   header.version = recording::kVersion;
   header.half_bytes = recording::kHalfBytesMin;
   header.recorded = 2;
+  header.crc32c = recording::ChecksumOf(header);
   recording::HalfHeader half = {};
   half.number = header.recorded;
   half.bytes = std::min(bytes, recording::kHalfBytesMin - sizeof(half));
-  half.crc32c = crc32_iscsi(const_cast<unsigned char*>(data),
-                            static_cast<int>(half.bytes), 0);
+  half.crc32c = recording::ChecksumOf(half, input.substr(0, half.bytes));
   std::string file(recording::kHeaderBytes + 2 * recording::kHalfBytesMin, 0);
   std::memcpy(file.data(), &header, sizeof(header));
   std::memcpy(&file[recording::kHeaderBytes], &half, sizeof(half));

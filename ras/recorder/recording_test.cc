@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ras/recorder/format.h"
 #include "ras/recorder/recording_builder.h"
 #include "ras/recorder/recording_file.h"
 #include "ras/recorder/recordings.h"
@@ -154,11 +157,29 @@ TEST_F(RecordingTest, DamageIsFound) {
             "the recording is damaged: its checksum is wrong");
 }
 
+TEST_F(RecordingTest, EveryFlippedBitOfAHeaderIsFound) {
+  Record("one");
+  std::ifstream file(path_, std::ios::binary);
+  std::string whole{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_TRUE(ParseRecording(whole).ok());
+  const auto flip_each = [&](size_t begin, size_t bytes) {
+    for (size_t bit = begin * 8; bit != (begin + bytes) * 8; ++bit) {
+      const auto mask = static_cast<char>(1 << bit % 8);
+      whole[bit / 8] ^= mask;
+      EXPECT_FALSE(ParseRecording(whole).ok()) << "bit " << bit;
+      whole[bit / 8] ^= mask;
+    }
+  };
+  flip_each(0, offsetof(recording::FileHeader, crc32c) + sizeof(uint32_t));
+  flip_each(recording::kHeaderBytes + recording::kHalfBytesMin,
+            sizeof(recording::HalfHeader));
+}
+
 TEST_F(RecordingTest, OtherVersionsAndOtherFilesAreNamed) {
   Record("one");
-  Overwrite(sizeof(recording::kMagic), std::string("\2\0\0\0", 4));
+  Overwrite(sizeof(recording::kMagic), std::string("\1\0\0\0", 4));
   EXPECT_EQ(TextOf("show qp"),
-            "this is a recording of version 2; this urnic reads version 1");
+            "this is a recording of version 1; this urnic reads version 2");
   Overwrite(0, "#!/bin/sh");
   EXPECT_EQ(TextOf("show qp"), "this is not a recording of an RNIC");
   EXPECT_EQ(ReadRecording(path_ + ".gone").status().code(),

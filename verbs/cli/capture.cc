@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "ras/capture/pcapng.h"
 #include "verbs/cli/command.h"
+#include "verbs/cli/output_file.h"
 #include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_process.h"
 #include "verbs/identity/ip_route.h"
@@ -34,6 +35,7 @@ constexpr char kCommand[] = "capture";
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
+constexpr uint64_t kCountMax = 1'000'000'000'000;
 // How often frames are fetched. A program keeps 16 MB of them.
 constexpr auto kPeriod = 20ms;
 // How often programs are looked for that have started since.
@@ -77,14 +79,7 @@ class Output {
   // 0 or an errno.
   int error() const { return error_; }
   void Write(const std::string& text) {
-    for (size_t done = 0; done != text.size() && error_ == 0;) {
-      const ssize_t n = write(fd_, &text[done], text.size() - done);
-      if (n >= 0) {
-        done += static_cast<size_t>(n);
-      } else if (errno != EINTR) {
-        error_ = errno;
-      }
-    }
+    if (error_ == 0) error_ = WriteAll(fd_, text);
   }
 
  private:
@@ -220,15 +215,17 @@ std::string MistakeIn(const CaptureArguments& arguments) {
   }
   const std::string& peer = arguments.peer;
   if (peer.empty()) return "";
-  if (peer.find(' ') != std::string::npos)
-    return absl::StrCat("--peer: \"", peer, "\" is more than an address");
-  char error[128];
+  // A route to it has more words, and would complain about itself.
   urnic_ip_route route;
-  if (urnic_ip_route_parse(peer.c_str(), peer.size(), &route, error,
-                           sizeof(error)) == 0) {
+  if (peer.find(' ') == std::string::npos &&
+      urnic_ip_route_parse(peer.c_str(), peer.size(), &route, nullptr, 0) ==
+          0) {
     return "";
   }
-  return absl::StrCat("--peer: ", error);
+  return absl::StrCat(
+      "--peer: \"", peer,
+      "\" is not IP or IP/LEN; LEN is at most 32, or 128 of IPv6, and no bit "
+      "of the IP is set beyond it");
 }
 
 int Run(const CaptureArguments& arguments) {
@@ -309,12 +306,13 @@ void AddCaptureCommand(CLI::App& app, int* exit_status) {
       ->type_name("BYTES")
       ->check(CLI::Range(uint32_t{1}, Capture::kSnapMax));
   command->add_option("--count", arguments->count, "Stop after N frames")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, kCountMax));
   command
       ->add_option("--seconds", arguments->seconds,
                    "End after this many seconds; fractions are allowed")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(0.001, 1e6));
   command->callback(
       [arguments, exit_status] { *exit_status = Run(*arguments); });
 }

@@ -1,8 +1,6 @@
-#include <fcntl.h>
 #include <netdb.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +19,7 @@
 #include "ras/recorder/recording.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/fact_list.h"
+#include "verbs/cli/output_file.h"
 #include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_process.h"
 
@@ -28,6 +27,7 @@ namespace urnic {
 namespace {
 
 constexpr char kCommand[] = "dump";
+constexpr uint32_t kPidMax = 1u << 22;  // of the kernel: PID_MAX_LIMIT
 
 struct DumpArguments {
   std::string device;
@@ -46,9 +46,7 @@ absl::Status SystemError(const std::string& what, int error) {
 class Target {
  public:
   explicit Target(std::string name) : name_(std::move(name)) {}
-  virtual ~Target() {
-    if (fd_ >= 0) close(fd_);
-  }
+  virtual ~Target() = default;
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
@@ -57,71 +55,62 @@ class Target {
   // All of it, or an error.
   virtual absl::Status Write(const std::string& bytes) = 0;
 
- protected:
-  // 0 or an errno.
-  int WriteAll(const std::string& bytes) const {
-    for (size_t done = 0; done != bytes.size();) {
-      const ssize_t written = write(fd_, &bytes[done], bytes.size() - done);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return errno;
-      done += static_cast<size_t>(written);
-    }
-    return 0;
-  }
-
-  int fd_ = -1;
-
  private:
   const std::string name_;
 };
 
-// A file of this user alone. It has its name only when it is whole.
+// A file of this user alone.
 class File : public Target {
  public:
-  explicit File(const std::string& path)
-      : Target(path), part_(absl::StrCat(path, ".", getpid(), ".part")) {}
-  ~File() override {
-    if (fd_ >= 0) unlink(part_.c_str());
-  }
-
-  absl::Status Open() override {
-    struct stat there = {};
-    if (stat(name().c_str(), &there) == 0 && !S_ISREG(there.st_mode))
-      return absl::InternalError(name() + ": it exists, and is not a file");
-    fd_ = open(part_.c_str(),
-               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return fd_ >= 0 ? absl::OkStatus() : SystemError(part_, errno);
-  }
+  explicit File(const std::string& path) : Target(path), file_(path, 0600) {}
+  absl::Status Open() override { return file_.Open(); }
   absl::Status Write(const std::string& bytes) override {
-    const int error = WriteAll(bytes);
-    if (error != 0) return SystemError(part_, error);
-    if (rename(part_.c_str(), name().c_str()) != 0)
-      return SystemError(name(), errno);
-    return absl::OkStatus();
+    return file_.Write(bytes);
   }
 
  private:
-  const std::string part_;
+  ReplacedFile file_;
 };
+
+struct HostPort {
+  std::string host;
+  std::string port;
+};
+
+// Of HOST:PORT; an IPv6 address may be in brackets.
+absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--to \"", text, "\" is not HOST:PORT"));
+  }
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']'))
+    host = host.substr(1, host.size() - 2);
+  const std::string digits = text.substr(colon + 1);
+  // getaddrinfo() would take such a port modulo 65536.
+  uint32_t port;
+  if (!absl::SimpleAtoi(digits, &port) || port < 1 || port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--to \"", text, "\": \"", digits, "\" is not a port from 1 to 65535"));
+  }
+  return HostPort{host, absl::StrCat(port)};
+}
 
 class Collector : public Target {
  public:
-  using Target::Target;
+  Collector(const std::string& name, HostPort at)
+      : Target(name), at_(std::move(at)) {}
+  ~Collector() override {
+    if (fd_ >= 0) close(fd_);
+  }
 
-  // `name()` is HOST:PORT; an IPv6 address may be in brackets.
   absl::Status Open() override {
-    const size_t colon = name().rfind(':');
-    if (colon == std::string::npos || colon == 0 || colon + 1 == name().size())
-      return absl::InvalidArgumentError("--to \"" + name() +
-                                        "\" is not HOST:PORT");
-    std::string host = name().substr(0, colon);
-    if (host.starts_with('[') && host.ends_with(']'))
-      host = host.substr(1, host.size() - 2);
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
     const int unknown =
-        getaddrinfo(host.c_str(), &name()[colon + 1], &hints, &found);
+        getaddrinfo(at_.host.c_str(), at_.port.c_str(), &hints, &found);
     if (unknown != 0)
       return absl::InternalError(
           absl::StrCat(name(), ": ", gai_strerror(unknown)));
@@ -132,7 +121,7 @@ class Collector : public Target {
     return fd_ >= 0 ? absl::OkStatus() : SystemError(name(), error);
   }
   absl::Status Write(const std::string& bytes) override {
-    int error = WriteAll(bytes);
+    int error = WriteAll(fd_, bytes);
     // The collector hangs up when it has everything.
     char end;
     if (error == 0 && (shutdown(fd_, SHUT_WR) != 0 || read(fd_, &end, 1) < 0))
@@ -157,6 +146,9 @@ class Collector : public Target {
     close(fd);
     return error;
   }
+
+  const HostPort at_;
+  int fd_ = -1;
 };
 
 // "12.3 ms", or in microseconds below one.
@@ -190,12 +182,15 @@ std::string StandstillText(const Recording& recording) {
 int Dump(const DumpArguments& arguments) {
   // A collector that hangs up is an errno.
   signal(SIGPIPE, SIG_IGN);
-  const auto rnic = FindOneRnic(arguments.device, arguments.process);
-  if (!rnic.ok()) return Complain(kCommand, rnic.status());
   std::unique_ptr<Target> target;
   if (!arguments.collector.empty()) {
-    target = std::make_unique<Collector>(arguments.collector);
-  } else {
+    const auto at = ParseHostPort(arguments.collector);
+    if (!at.ok()) return Complain(kCommand, at.status());
+    target = std::make_unique<Collector>(arguments.collector, *at);
+  }
+  const auto rnic = FindOneRnic(arguments.device, arguments.process, "--pid");
+  if (!rnic.ok()) return Complain(kCommand, rnic.status());
+  if (target == nullptr) {
     target = std::make_unique<File>(
         arguments.output.empty()
             ? absl::StrCat(rnic->device, "-", rnic->pid, ".dump")
@@ -233,6 +228,8 @@ void AddDumpCommand(CLI::App& app, int* exit_status) {
   AddProcessOption(*command, &arguments->process);
   command->add_option("--pid", arguments->process, "The same as --process")
       ->type_name("PID")
+      ->check(CLI::Range(1u, kPidMax))
+      ->excludes(command->get_option("--process"))
       ->configurable(false);
   auto* const output =
       command

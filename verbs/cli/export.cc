@@ -1,10 +1,5 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/open_metrics.h"
+#include "verbs/cli/output_file.h"
 #include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_facts.h"
 #include "verbs/cli/rnic_process.h"
@@ -28,36 +24,20 @@ struct ExportArguments {
   bool qps = false;
 };
 
-// A reader sees the old file or the new one, never a part. 0 or an errno.
-int Replace(const std::string& path, const std::string& text) {
-  const std::string next = absl::StrCat(path, ".", getpid());
-  const int fd =
-      open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return errno;
-  std::FILE* const file = fdopen(fd, "w");
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  if (written && closed && rename(next.c_str(), path.c_str()) == 0) return 0;
-  const int error = errno;
-  unlink(next.c_str());
-  return error;
-}
-
 int Export(const ExportArguments& arguments) {
-  const auto found = FindRnics("", arguments.process);
+  auto found = FindRnics("", arguments.process);
   // No program has an RNIC: that is a result, too.
   const bool none = !found.ok() && absl::IsNotFound(found.status()) &&
                     arguments.process.empty();
   if (!found.ok() && !none) {
-    std::fprintf(stderr, "urnic %s: %s\n", kCommand,
-                 std::string(found.status().message()).c_str());
+    (void)Complain(kCommand, found.status());
     return kExitFailed;
   }
+  bool complete = true;
   MetricSources sources;
   if (found.ok()) {
     const auto all = [&](const char* kind) {
-      return ObjectsOfAll(*found, kind, kCommand);
+      return ObjectsOfAll(*found, kind, kCommand, &complete);
     };
     sources.devices = all("dev");
     sources.links = all("link");
@@ -67,13 +47,15 @@ int Export(const ExportArguments& arguments) {
   const std::string text = OpenMetricsText(sources);
   if (arguments.output.empty()) {
     std::fputs(text.c_str(), stdout);
-    return std::fflush(stdout) == 0 ? kExitOk : kExitFailed;
+    return complete ? kExitOk : kExitFailed;
   }
-  const int error = Replace(arguments.output, text);
-  if (error == 0) return kExitOk;
-  std::fprintf(stderr, "urnic %s: %s: %s\n", kCommand, arguments.output.c_str(),
-               std::strerror(error));
-  return kExitFailed;
+  // Also without the counters of some: one program that a debugger holds must
+  // not stop those of all others.
+  ReplacedFile file(arguments.output, 0644);
+  absl::Status status = file.Open();
+  if (status.ok()) status = file.Write(text);
+  if (!status.ok()) return Complain(kCommand, status);
+  return complete ? kExitOk : kExitFailed;
 }
 
 }  // namespace

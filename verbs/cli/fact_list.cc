@@ -1,15 +1,13 @@
 #include "verbs/cli/fact_list.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "ras/facts/facts_json.h"
+#include "verbs/cli/format_text.h"
 
 namespace urnic {
 namespace {
@@ -22,16 +20,6 @@ std::optional<uint64_t> NumberIn(const std::string& text) {
     return std::nullopt;
   }
   return number;
-}
-
-// The numbers of "3-7", or of "3".
-std::optional<std::pair<uint64_t, uint64_t>> RangeIn(const std::string& text) {
-  const size_t dash = text.find('-');
-  const auto first = NumberIn(text.substr(0, dash));
-  const auto last =
-      dash == std::string::npos ? first : NumberIn(text.substr(dash + 1));
-  if (!first || !last) return std::nullopt;
-  return std::pair(*first, *last);
 }
 
 bool IsValue(const std::string& known, const std::string& wanted) {
@@ -51,12 +39,23 @@ std::string Joined(const Facts& object, bool details) {
   std::string line;
   for (const Fact& fact : object.facts) {
     if (fact.is_detail != details) continue;
-    absl::StrAppend(&line, line.empty() ? "" : " ", fact.name, " ", fact.value);
+    // It may be another user's, and the terminal obeys what is not printable.
+    absl::StrAppend(&line, line.empty() ? "" : " ", fact.name, " ",
+                    Printable(fact.value));
   }
   return line;
 }
 
 }  // namespace
+
+std::optional<std::pair<uint64_t, uint64_t>> RangeIn(const std::string& text) {
+  const size_t dash = text.find('-');
+  const auto first = NumberIn(text.substr(0, dash));
+  const auto last =
+      dash == std::string::npos ? first : NumberIn(text.substr(dash + 1));
+  if (!first || !last) return std::nullopt;
+  return std::pair(*first, *last);
+}
 
 absl::StatusOr<std::vector<FactFilter>> ParseFilters(
     const std::vector<std::string>& words) {

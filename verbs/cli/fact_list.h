@@ -3,8 +3,11 @@
 // What programs tell of their objects, as `urnic show` chooses and prints it
 // (ras/facts/facts.h). Pure.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +27,10 @@ struct FactFilter {
 // empty value.
 absl::StatusOr<std::vector<FactFilter>> ParseFilters(
     const std::vector<std::string>& words);
+
+// The first and the last number of "3-7", and of "3" or "0x3" that number
+// twice. None: it is neither.
+std::optional<std::pair<uint64_t, uint64_t>> RangeIn(const std::string& text);
 
 // An object that lacks the fact does not match.
 bool Matches(const Facts& object, const std::vector<FactFilter>& filters);

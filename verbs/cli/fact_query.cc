@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/cli/filter_check.h"
 #include "verbs/cli/recorded.h"
 #include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_facts.h"
@@ -34,6 +35,13 @@ void AddFactQuery(CLI::App& command, FactQuery* query) {
   command.add_flag("-p,--pretty", query->pretty, "Print indented JSON");
 }
 
+absl::StatusOr<std::vector<FactFilter>> FiltersOf(const FactQuery& query) {
+  auto filters = ParseFilters(query.filters);
+  if (!filters.ok()) return filters;
+  if (absl::Status s = CheckNumbers(*filters); !s.ok()) return s;
+  return filters;
+}
+
 absl::StatusOr<std::vector<RnicProcess>> ProgramsOf(
     const FactQuery& query, const std::vector<FactFilter>& filters) {
   auto found = FindRnics("", query.process);
@@ -50,7 +58,7 @@ absl::StatusOr<Answers> AskPrograms(const FactQuery& query,
                                     const std::vector<FactFilter>& filters,
                                     const std::string& kind,
                                     const char* command) {
-  const auto found = ProgramsOf(query, filters);
+  auto found = ProgramsOf(query, filters);
   if (!found.ok()) return found.status();
   Answers answers;
   answers.objects = ObjectsOfAll(*found, kind, command, &answers.complete);
@@ -71,7 +79,7 @@ absl::StatusOr<Answers> AskRecording(const FactQuery& query,
 
 absl::StatusOr<Answers> Ask(const FactQuery& query, const std::string& kind,
                             const char* command) {
-  const auto filters = ParseFilters(query.filters);
+  const auto filters = FiltersOf(query);
   if (!filters.ok()) return filters.status();
   auto answers = kind == kRecordings ? Answers{.objects = RecordingsOfUser()}
                  : query.from.empty()

@@ -28,6 +28,9 @@ struct FactQuery {
 // outlives the parse.
 void AddFactQuery(CLI::App& command, FactQuery* query);
 
+// The filters. INVALID_ARGUMENT: they are none, or nothing could match them.
+absl::StatusOr<std::vector<FactFilter>> FiltersOf(const FactQuery& query);
+
 struct Answers {
   std::vector<Facts> objects;
   bool complete = true;  // every program has answered, or all was recorded

@@ -1,9 +1,15 @@
 #include "verbs/cli/format_text.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
 namespace urnic {
+namespace {
+
+bool IsUnprintable(char c) { return c < ' ' || c > '~'; }
+
+}  // namespace
 
 std::string FormatText(const char* format, ...) {
   char text[256];
@@ -15,9 +21,13 @@ std::string FormatText(const char* format, ...) {
 }
 
 std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
+  std::ranges::replace_if(text, IsUnprintable, '?');
+  return text;
+}
+
+std::string PrintableLines(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c != '\n' && IsUnprintable(c); }, '?');
   return text;
 }
 

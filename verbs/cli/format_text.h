@@ -12,5 +12,7 @@ namespace urnic {
 // With '?' for all that could control a terminal. Files of others may have
 // anything in them.
 std::string Printable(std::string text);
+// The same, of several lines.
+std::string PrintableLines(std::string text);
 
 }  // namespace urnic

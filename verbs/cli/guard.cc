@@ -36,13 +36,15 @@ namespace urnic {
 namespace {
 
 constexpr char kCommand[] = "guard";
+constexpr char kQuestion[] = "show offender";
 using Clock = std::chrono::steady_clock;
 using What = GuardAction::What;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-// A program that does not answer delays each look by the time-out of its
-// socket, so it is asked less often.
+// A program that does not answer delays each look by that, so it is asked less
+// often.
+constexpr auto kPatienceOfGuard = 1s;
 constexpr auto kSilencePause = 10s;
 // Of the name in /proc/PID/comm.
 constexpr size_t kProgramNameMax = 15;
@@ -134,7 +136,10 @@ std::string NowText() {
 }
 
 // Of a program that may be another user's: its texts may be anything.
-Offender OffenderOf(const PortKey& port, const Facts& facts) {
+std::optional<Offender> OffenderOf(const PortKey& port, const Facts& facts) {
+  for (const char* name : {"number", "blocks", "what", "since", "pid"}) {
+    if (ValueOf(facts, name).empty()) return std::nullopt;
+  }
   Offender offender;
   offender.key.port = port;
   (void)absl::SimpleAtoi(ValueOf(facts, "number"), &offender.key.number);
@@ -148,14 +153,22 @@ Offender OffenderOf(const PortKey& port, const Facts& facts) {
   return offender;
 }
 
-absl::StatusOr<std::vector<Offender>> OffendersOf(const RnicProcess& rnic) {
-  const auto answer = AskRnic(rnic, "show offender");
+using Answer = absl::StatusOr<std::string>;
+
+absl::StatusOr<std::vector<Offender>> OffendersIn(const RnicProcess& rnic,
+                                                  const Answer& answer) {
   if (!answer.ok()) return answer.status();
   const auto objects = ParseFactList(*answer);
   if (!objects.ok()) return Unreadable(rnic, objects.status());
   std::vector<Offender> offenders;
-  for (const Facts& facts : *objects)
-    offenders.push_back(OffenderOf({rnic.directory, rnic.device}, facts));
+  for (const Facts& facts : *objects) {
+    auto offender = OffenderOf({rnic.directory, rnic.device}, facts);
+    if (!offender) {
+      return Unreadable(
+          rnic, absl::FailedPreconditionError("an offender without its facts"));
+    }
+    offenders.push_back(*std::move(offender));
+  }
   return offenders;
 }
 
@@ -231,14 +244,21 @@ class Guard {
       ports_.try_emplace({rnic.directory, rnic.device}, rnic);
     std::erase_if(silent_,
                   [&](const auto& at) { return !ports_.contains(at.first); });
+    std::vector<RnicProcess> asked;
     for (const auto& [key, rnic] : ports_) {
       const auto silence = silent_.find(key);
-      const bool was_silent = silence != silent_.end();
-      if (was_silent && Clock::now() < silence->second) {
+      if (silence != silent_.end() && Clock::now() < silence->second) {
         look.silent.insert(key);
-        continue;
+      } else {
+        asked.push_back(rnic);
       }
-      const auto offenders = OffendersOf(rnic);
+    }
+    const auto answers = AskRnics(asked, kQuestion, kPatienceOfGuard);
+    for (size_t i = 0; i != asked.size(); ++i) {
+      const RnicProcess& rnic = asked[i];
+      const PortKey key = {rnic.directory, rnic.device};
+      const bool was_silent = silent_.contains(key);
+      const auto offenders = OffendersIn(rnic, answers[i]);
       if (offenders.ok()) {
         silent_.erase(key);
         look.offenders.insert(look.offenders.end(), offenders->begin(),
@@ -277,7 +297,8 @@ class Guard {
     if (process.has_ended() || rnic == ports_.end())
       return SignalResult::kNoOffender;
     if (process.mistake().empty()) {
-      const auto now = OffendersOf(rnic->second);
+      const auto now = OffendersIn(
+          rnic->second, AskRnic(rnic->second, kQuestion, kPatienceOfGuard));
       if (!now.ok()) {
         return HasClosed(rnic->second) ? SignalResult::kNoOffender
                                        : SignalResult::kSilent;

@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -110,11 +112,26 @@ int Complain(const std::string& who, const std::string& what) {
   return urnic::kExitUsage;
 }
 
+// "urnic show", or "urnic" if no subcommand was chosen.
+std::string NameOf(const CLI::App& app) {
+  const CLI::App* const command = ChosenCommands(app).back();
+  return command == &app ? app.get_name() : "urnic " + command->get_name();
+}
+
 int Complain(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<const CLI::App*> commands = ChosenCommands(app);
-  const std::string& name = commands.back()->get_name();
-  const std::string who = commands.back() == &app ? name : "urnic " + name;
-  return Complain(who, Describe(who, commands, error));
+  const std::string who = NameOf(app);
+  return Complain(who, Describe(who, ChosenCommands(app), error));
+}
+
+// The exit status. A command that prints is done only when its output is
+// written, and stdio tells of a full disk at the end.
+int Finish(const CLI::App& app, int exit_status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_status;
+  // Commands print at their end, so the last error is that of writing.
+  const std::string why = std::strerror(errno);
+  std::fprintf(stderr, "%s: cannot write: %s\n", NameOf(app).c_str(),
+               why.c_str());
+  return exit_status == urnic::kExitOk ? urnic::kExitFailed : exit_status;
 }
 
 }  // namespace
@@ -157,7 +174,7 @@ int main(int argc, char** argv) {
     app.parse(args);
   } catch (const CLI::ParseError& e) {
     // --help and --version are exceptions, too.
-    return e.get_exit_code() == 0 ? app.exit(e) : Complain(app, e);
+    return e.get_exit_code() == 0 ? Finish(app, app.exit(e)) : Complain(app, e);
   }
-  return exit_status;
+  return Finish(app, exit_status);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,8 @@
 
 namespace urnic {
 namespace {
+
+constexpr std::string_view kRemove = "del";
 
 struct Arguments {
   RnicCommand what;
@@ -37,14 +40,15 @@ int List(const Arguments& arguments) {
   auto found = FindRnics(arguments.device, arguments.process);
   if (!found.ok()) return Complain(arguments, found.status());
   int exit_status = kExitOk;
-  for (const RnicProcess& rnic : *found) {
-    const auto answer = AskRnic(rnic, arguments.what.name);
-    if (!answer.ok()) {
-      exit_status = Complain(arguments, answer.status());
+  const auto answers = AskRnics(*found, arguments.what.name);
+  for (size_t i = 0; i != answers.size(); ++i) {
+    const RnicProcess& rnic = (*found)[i];
+    if (!answers[i].ok()) {
+      exit_status = Complain(arguments, answers[i].status());
       continue;
     }
     std::printf("%s, %s\n", rnic.device.c_str(), rnic.Describe().c_str());
-    Print(arguments, *answer);
+    Print(arguments, *answers[i]);
   }
   return exit_status;
 }
@@ -60,9 +64,17 @@ int Change(const char* verb, const Arguments& arguments) {
   if (!rnic.ok()) return Complain(arguments, rnic.status());
   const auto answer =
       AskRnic(*rnic, absl::StrCat(arguments.what.name, " ", verb, " ", value));
-  if (!answer.ok()) return Complain(arguments, answer.status());
-  Print(arguments, *answer);
-  return kExitOk;
+  if (answer.ok()) {
+    Print(arguments, *answer);
+    return kExitOk;
+  }
+  // Some programs end as soon as their connection does.
+  const bool has_ended = absl::IsUnavailable(answer.status()) &&
+                         !FindRnics(rnic->device, rnic->directory).ok();
+  if (!has_ended) return Complain(arguments, answer.status());
+  std::fprintf(stderr, "urnic %s: the program ended before it answered\n",
+               arguments.what.name);
+  return verb == kRemove ? kExitOk : kExitFailed;
 }
 
 void AddChange(CLI::App& parent, const char* verb, const std::string& help,
@@ -113,8 +125,8 @@ void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
   command->require_subcommand(0, 1);
   AddChange(*command, "add", absl::StrCat("Add ", what.one), arguments,
             exit_status);
-  AddChange(*command, "del", absl::StrCat("Remove ", what.one), arguments,
-            exit_status);
+  AddChange(*command, kRemove.data(), absl::StrCat("Remove ", what.one),
+            arguments, exit_status);
   command->callback([command, arguments, exit_status] {
     if (command->get_subcommands().empty()) *exit_status = List(*arguments);
   });

@@ -11,9 +11,10 @@
 namespace urnic {
 
 // All objects of a kind of `urnic show`, of several programs. Says on stderr,
-// after "urnic COMMAND: ", what is wrong with those that do not answer, leaves
-// them out, and clears `all_answered`, which may be null.
-std::vector<Facts> ObjectsOfAll(const std::vector<RnicProcess>& rnics,
+// after "urnic COMMAND: ", what is wrong with those that do not answer, removes
+// them from `rnics`, so that the next question need not wait for them, and
+// clears `all_answered`, which may be null.
+std::vector<Facts> ObjectsOfAll(std::vector<RnicProcess>& rnics,
                                 const std::string& kind, const char* command,
                                 bool* all_answered = nullptr);
 

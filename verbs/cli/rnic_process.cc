@@ -1,6 +1,7 @@
 #include "verbs/cli/rnic_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -8,22 +9,29 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <thread>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "verbs/control/control_protocol.h"
+#include "verbs/cli/format_text.h"
 #include "verbs/preload/run_dir.h"
 
 namespace urnic {
 namespace {
 
 namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr size_t kAnswerBytesMax = 512u << 20;
+constexpr int kPatiencesOfAnAnswer = 6;
+constexpr size_t kAskedAtOnceMax = 32;
 
 void AddDevices(void* context, const char* path, unsigned long long pid) {
   auto* list = static_cast<std::vector<RnicProcess>*>(context);
@@ -63,13 +71,30 @@ std::string Wanted(const std::string& device, const std::string& process) {
                       process.empty() ? "" : " in process ", process);
 }
 
+// Of a user that is not us, empty for root and for all that is ours.
+std::string OthersProcess(const std::string& process) {
+  struct stat proc = {};
+  const bool is_pid =
+      !process.empty() &&
+      process.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_pid || geteuid() == 0 ||
+      stat(absl::StrCat("/proc/", process).c_str(), &proc) != 0 ||
+      proc.st_uid == geteuid()) {
+    return "";
+  }
+  return absl::StrCat("process ", process,
+                      " is another user's: only that user and root may look");
+}
+
 class Socket {
  public:
-  Socket() : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-    const timeval patience = {.tv_sec = URNIC_CONTROL_TIMEOUT_SECONDS,
-                              .tv_usec = 0};
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  explicit Socket(milliseconds patience)
+      : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)),
+        patience_(patience) {
+    const timeval time = {.tv_sec = patience.count() / 1000,
+                          .tv_usec = patience.count() % 1000 * 1000};
+    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
   }
   ~Socket() {
     if (fd_ >= 0) close(fd_);
@@ -94,13 +119,20 @@ class Socket {
     return error;
   }
   // The answer, joined from all its packets; an errno if it is incomplete.
+  // EMSGSIZE, ETIME: it is longer, or takes longer, than any answer.
   std::string Exchange(const std::string& request, int* error) {
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + kPatiencesOfAnAnswer * patience_;
     std::string answer;
     std::string packet(URNIC_CONTROL_ANSWER_MAX, '\0');
     ssize_t bytes = send(fd_, request.data(), request.size(), MSG_NOSIGNAL);
     while (bytes >= 0 &&
            (bytes = recv(fd_, packet.data(), packet.size(), 0)) > 0) {
       answer.append(packet.data(), static_cast<size_t>(bytes));
+      *error = answer.size() > kAnswerBytesMax ? EMSGSIZE
+               : Clock::now() > deadline       ? ETIME
+                                               : 0;
+      if (*error != 0) return answer;
     }
     *error = bytes < 0 ? errno : answer.empty() ? ECONNRESET : 0;
     return answer;
@@ -108,11 +140,26 @@ class Socket {
 
  private:
   const int fd_;
+  const milliseconds patience_;
 };
+
+std::string TextOf(int error) {
+  switch (error) {
+    case EAGAIN:
+      return "the program may be stopped (kill -CONT)";
+    case ETIME:
+      return "its answer does not end";
+    case EMSGSIZE:
+      return absl::StrCat("its answer is longer than ", kAnswerBytesMax >> 20,
+                          " MiB");
+    default:
+      return std::strerror(error);
+  }
+}
 
 // The program was killed in another PID namespace and left its files behind.
 bool IsLeftOver(const RnicProcess& rnic) {
-  return Socket().Connect(rnic) == ECONNREFUSED;
+  return Socket(kPatience).Connect(rnic) == ECONNREFUSED;
 }
 
 }  // namespace
@@ -157,20 +204,24 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
                          }),
              list.end());
   if (!list.empty()) return list;
+  if (const std::string others = OthersProcess(process); !others.empty())
+    return absl::NotFoundError(others);
   return absl::NotFoundError(
       absl::StrCat("no program has ", Wanted(device, process),
                    "; a device exists while a program has it open (looked for "
-                   "its run directory in " URNIC_RUN_DIR_PLACES ")"));
+                   "its run directory in " URNIC_RUN_DIR_PLACES
+                   "); urnic show recording lists what ended programs left"));
 }
 
 absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
-                                        const std::string& process) {
+                                        const std::string& process,
+                                        const char* pid_option) {
   auto list = FindRnics(device, process);
   if (!list.ok()) return list.status();
   if (list->size() == 1) return list->front();
   std::string text =
       absl::StrCat(list->size(), " programs have ", Wanted(device, process),
-                   "; choose one by --process PID or --process DIR:");
+                   "; choose one by ", pid_option, " PID or --process DIR:");
   for (const RnicProcess& rnic : *list) {
     absl::StrAppend(&text, "\n  ", rnic.Describe());
   }
@@ -178,30 +229,55 @@ absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
 }
 
 absl::Status Unreadable(const RnicProcess& rnic, const absl::Status& why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(rnic.device, " of ", rnic.Describe(),
-                   ": cannot read its answer: ", std::string(why.message()),
-                   "; the program may use another version of uRNIC"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      rnic.device, " of ", rnic.Describe(),
+      ": cannot read its answer: ", Printable(std::string(why.message())),
+      "; the program may use another version of uRNIC"));
 }
 
 absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
-                                    const std::string& request) {
-  Socket socket;
+                                    const std::string& request,
+                                    milliseconds patience) {
+  Socket socket(patience);
   int error = socket.Connect(rnic);
   std::string answer;
   if (error == 0) answer = socket.Exchange(request, &error);
   if (error != 0) {
     return absl::UnavailableError(
-        absl::StrCat(rnic.device, " of ", rnic.Describe(), " does not answer: ",
-                     error == EAGAIN ? "the program may be stopped (kill -CONT)"
-                                     : std::strerror(error)));
+        absl::StrCat(rnic.device, " of ", rnic.Describe(),
+                     " does not answer: ", TextOf(error)));
   }
   constexpr std::string_view kOk = "ok\n";
   constexpr std::string_view kError = "error\n";
   if (answer.starts_with(kOk)) return answer.substr(kOk.size());
-  if (answer.starts_with(kError)) answer.erase(0, kError.size());
+  constexpr size_t kShownMax = 200;
+  if (!answer.starts_with(kError)) {
+    return Unreadable(
+        rnic, absl::FailedPreconditionError(absl::StrCat(
+                  "it begins with \"", answer.substr(0, kShownMax), "\"")));
+  }
+  answer.erase(0, kError.size());
   while (answer.ends_with('\n')) answer.pop_back();
-  return absl::FailedPreconditionError(answer);
+  // A list is longer than one line.
+  answer.resize(std::min(answer.size(), size_t{URNIC_CONTROL_ANSWER_MAX}));
+  return absl::FailedPreconditionError(PrintableLines(answer));
+}
+
+std::vector<absl::StatusOr<std::string>> AskRnics(
+    const std::vector<RnicProcess>& rnics, const std::string& request,
+    milliseconds patience) {
+  std::vector<absl::StatusOr<std::string>> answers(rnics.size());
+  std::atomic<size_t> next = 0;
+  const auto ask = [&] {
+    for (size_t i; (i = next++) < rnics.size();)
+      answers[i] = AskRnic(rnics[i], request, patience);
+  };
+  std::vector<std::jthread> others;
+  for (size_t i = 1; i < std::min(rnics.size(), kAskedAtOnceMax); ++i)
+    others.emplace_back(ask);
+  ask();
+  others.clear();
+  return answers;
 }
 
 }  // namespace urnic

@@ -3,11 +3,13 @@
 // The RNICs of running programs, and how to ask them
 // (verbs/control/control_protocol.h).
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "verbs/control/control_protocol.h"
 
 namespace urnic {
 
@@ -32,14 +34,29 @@ absl::StatusOr<std::vector<RnicProcess>> FindRnics(const std::string& device,
                                                    const std::string& process);
 
 // The only match. FAILED_PRECONDITION: there are several; the message lists
-// them.
+// them, and says that `pid_option` chooses one.
 absl::StatusOr<RnicProcess> FindOneRnic(const std::string& device,
-                                        const std::string& process);
+                                        const std::string& process,
+                                        const char* pid_option = "--process");
 
-// The answer without its first line. UNAVAILABLE: the program does not answer
-// this user. FAILED_PRECONDITION: it refuses; the message is the program's.
-absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
-                                    const std::string& request);
+// How long a program may be silent. A whole answer may take six times as long,
+// and be half a GiB long: whoever may make a directory in /tmp can claim to be
+// a program with an RNIC, and never end its answer.
+inline constexpr std::chrono::milliseconds kPatience{
+    1000 * URNIC_CONTROL_TIMEOUT_SECONDS};
+
+// The answer without its first line. It may be that of another user's program,
+// and have any bytes. UNAVAILABLE: the program does not answer this user, or
+// not in time. FAILED_PRECONDITION: it refuses; the message is the program's.
+absl::StatusOr<std::string> AskRnic(
+    const RnicProcess& rnic, const std::string& request,
+    std::chrono::milliseconds patience = kPatience);
+
+// The same, of all of them at the same time, so that those that do not answer
+// cost the time of one. In the order of `rnics`.
+std::vector<absl::StatusOr<std::string>> AskRnics(
+    const std::vector<RnicProcess>& rnics, const std::string& request,
+    std::chrono::milliseconds patience = kPatience);
 
 // FAILED_PRECONDITION: for an answer that the command cannot read.
 absl::Status Unreadable(const RnicProcess& rnic, const absl::Status& why);

@@ -104,8 +104,10 @@ int ShowRunning(const StateArguments& arguments) {
   if (!found.ok()) return Complain(std::string(found.status().message()));
   int exit_status = kExitOk;
   bool any = false;
-  for (const RnicProcess& rnic : *found) {
-    const auto answer = AskRnic(rnic, "state");
+  const auto answers = AskRnics(*found, "state");
+  for (size_t i = 0; i != answers.size(); ++i) {
+    const RnicProcess& rnic = (*found)[i];
+    const auto& answer = answers[i];
     if (!answer.ok()) {
       exit_status = Complain(std::string(answer.status().message()));
       continue;

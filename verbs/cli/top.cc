@@ -21,6 +21,7 @@ namespace urnic {
 namespace {
 
 constexpr char kCommand[] = "top";
+constexpr uint64_t kLooksMax = 1'000'000'000;
 
 struct TopArguments {
   std::string process;
@@ -38,7 +39,7 @@ size_t TerminalLines() {
 // Programs come and go, so all are looked for again.
 TopLook Look(const TopArguments& arguments) {
   TopLook look;
-  const auto found = FindRnics("", arguments.process);
+  auto found = FindRnics("", arguments.process);
   if (found.ok()) {
     look.stats = ObjectsOfAll(*found, "stat", kCommand);
     look.qps = ObjectsOfAll(*found, "qp", kCommand);
@@ -65,7 +66,7 @@ int Top(const TopArguments& arguments) {
         TopText(before, now, lines > 1 ? lines - 1 : lines);
     std::printf("%s%s%s", clears ? "\x1b[H\x1b[2J" : "", text.c_str(),
                 clears ? "" : "\n");
-    if (std::fflush(stdout) != 0) return kExitFailed;
+    if (std::fflush(stdout) != 0) return kExitFailed;  // main() says why
     before = std::move(now);
   }
   return kExitOk;
@@ -87,7 +88,7 @@ void AddTopCommand(CLI::App& app, int* exit_status) {
       ->add_option("-n,--number", arguments->looks,
                    "Stop after N tables (default: never)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint64_t{1}, kLooksMax));
   command->add_flag("-b,--batch", arguments->batch,
                     "Print one table after the other, whole, also to a "
                     "terminal");

@@ -132,7 +132,9 @@ std::string TopText(const TopLook& before, const TopLook& now, size_t lines) {
     qps.push_back(LineOf(FindSame(before.qps, qp, "lqpn"), qp, seconds));
   std::ranges::stable_sort(qps, std::ranges::greater(), &QpLine::acked);
   for (const QpLine& line : qps) text += line.text;
-  return FirstLines(text, lines);
+  // A program may be another user's, and the terminal obeys what is not
+  // printable.
+  return FirstLines(PrintableLines(text), lines);
 }
 
 }  // namespace urnic

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "verbs/cli/command.h"
 #include "verbs/cli/ctf.h"
 #include "verbs/cli/fact_query.h"
+#include "verbs/cli/filter_check.h"
 #include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_process.h"
 
@@ -29,6 +31,9 @@ constexpr char kCommand[] = "trace";
 struct TraceArguments {
   FactQuery query;
   bool levels = false;
+  // An empty text is a mistake, and does not mean that there is no option.
+  bool sets = false;
+  bool writes_ctf = false;
   std::string set;
   std::string ctf;
 };
@@ -39,7 +44,7 @@ int Set(const TraceArguments& arguments) {
   std::string mistake;
   if (!SetTraceLevels(arguments.set, unused, mistake))
     return Complain(kCommand, absl::InvalidArgumentError(mistake));
-  const auto filters = ParseFilters(arguments.query.filters);
+  const auto filters = FiltersOf(arguments.query);
   if (!filters.ok()) return Complain(kCommand, filters.status());
   for (const FactFilter& filter : *filters) {
     if (filter.name != "pid") {
@@ -89,7 +94,7 @@ absl::Status WriteFile(const std::filesystem::path& path,
 absl::Status WriteCtf(const std::vector<Facts>& events,
                       const std::string& directory) {
   std::error_code error;
-  std::filesystem::create_directory(directory, error);
+  const bool is_new = std::filesystem::create_directory(directory, error);
   if (!error && !std::filesystem::is_empty(directory, error) && !error)
     error = std::make_error_code(std::errc::directory_not_empty);
   if (error) {
@@ -98,21 +103,49 @@ absl::Status WriteCtf(const std::vector<Facts>& events,
   }
   CtfTrace trace;
   for (const Facts& event : events) trace.Add(event);
+  std::map<std::string, std::string> files = {{"metadata", trace.Metadata()}};
+  for (const auto& [pid, stream] : trace.streams())
+    files.emplace("pid-" + pid, stream);
   const std::filesystem::path root(directory);
-  for (const auto& [pid, stream] : trace.streams()) {
-    if (absl::Status s = WriteFile(root / ("pid-" + pid), stream); !s.ok())
-      return s;
-  }
-  return WriteFile(root / "metadata", trace.Metadata());
+  absl::Status status;
+  for (auto at = files.begin(); at != files.end() && status.ok(); ++at)
+    status = WriteFile(root / at->first, at->second);
+  if (status.ok()) return status;
+  // A part is of no use, and a second try needs an empty directory.
+  for (const auto& [name, content] : files)
+    std::filesystem::remove(root / name, error);
+  if (is_new) std::filesystem::remove(root, error);
+  return status;
+}
+
+// Other than those of an object, what an event can be is known.
+absl::Status CheckFilters(const FactQuery& query) {
+  const auto filters = FiltersOf(query);
+  if (!filters.ok()) return filters.status();
+  std::vector<std::string> levels;
+  for (int level = trace_level::kOff; level <= trace_level::kData; ++level)
+    levels.push_back(absl::StrCat(level));
+  std::vector<std::string> components;
+  for (const TraceComponentWords& each : kTraceComponents)
+    components.emplace_back(each.name);
+  std::vector<std::string> points;
+  for (const TracePointWords& each : kTracePoints)
+    points.emplace_back(each.name);
+  absl::Status status = CheckValues(*filters, "level", levels);
+  if (status.ok()) status = CheckValues(*filters, "component", components);
+  if (status.ok()) status = CheckValues(*filters, "point", points);
+  return status;
 }
 
 int Run(const TraceArguments& arguments) {
-  if (!arguments.set.empty()) return Set(arguments);
+  if (arguments.sets) return Set(arguments);
+  if (absl::Status s = CheckFilters(arguments.query); !s.ok())
+    return Complain(kCommand, s);
   auto answers = Ask(arguments.query,
                      arguments.levels ? "trace-level" : "trace", kCommand);
   if (!answers.ok()) return Complain(kCommand, answers.status());
   SortByTime(answers->objects);
-  if (arguments.ctf.empty()) {
+  if (!arguments.writes_ctf) {
     Print(answers->objects, arguments.query);
   } else if (absl::Status s = WriteCtf(answers->objects, arguments.ctf);
              !s.ok()) {
@@ -157,8 +190,11 @@ void AddTraceCommand(CLI::App& app, int* exit_status) {
     set->excludes(command->get_option(format));
     ctf->excludes(command->get_option(format));
   }
-  command->callback(
-      [arguments, exit_status] { *exit_status = Run(*arguments); });
+  command->callback([arguments, set, ctf, exit_status] {
+    arguments->sets = set->count() != 0;
+    arguments->writes_ctf = ctf->count() != 0;
+    *exit_status = Run(*arguments);
+  });
 }
 
 }  // namespace urnic

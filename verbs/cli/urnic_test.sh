@@ -171,6 +171,12 @@ for file in /dev/null "$TEST_TMPDIR/fifo" "$TEST_TMPDIR" "$0"; do
   expect "names the file: $out" contains "$out" "^urnic state: $file: "
 done
 status 2 "$urnic" dump --output a --to b:1
+for to in 127.0.0.1:99999 127.0.0.1:0 '[::1]:-1' 127.0.0.1:http; do
+  status 2 "$urnic" dump --to "$to"
+  expect "names it: $out" contains "$out" 'dump: --to ".*": ".*" is not a port from 1 to 65535$'
+done
+status 2 "$urnic" dump --pid abc
+expect "says so: $out" contains "$out" '--pid: Value abc not in range 1 to 4194304'
 status 1 "$urnic" dump --process "$XDG_RUNTIME_DIR"
 expect "says so: $out" contains "$out" '^urnic dump: no program has an RNIC open'
 
@@ -270,6 +276,69 @@ read -r other <&"${COMPANY[0]}"
 status 0 "$urnic" inputs start 17 --process "$other"
 expect "says where: $out" contains "$out" \
   "^urnic inputs: queue pair 17 of urnic0, process $other "
+eval "exec ${COMPANY[1]}>&-"
+wait
+
+echo "== mistakes before any program is asked"
+status 2 "$urnic" show qp lqpn abc
+expect "names it: $out" contains "$out" '^urnic show: lqpn: "abc" is not a number'
+status 2 "$urnic" show qp lqpn 5-3
+status 2 "$urnic" trace --levels pid -5
+status 2 "$urnic" trace --set all=2 pid 0x
+status 2 "$urnic" trace level 11
+expect "lists them: $out" contains "$out" '"11"; there is 0, 1, 2, 3, 4, .* 9$'
+status 2 "$urnic" trace component foo
+expect "lists them: $out" contains "$out" '"foo"; there is verbs, .*completion$'
+status 2 "$urnic" trace point packet-recieved
+expect "guesses: $out" contains "$out" 'did you mean "packet-received"\?$'
+status 2 "$urnic" trace --set ''
+expect "says so: $out" contains "$out" 'the components are all, verbs, '
+for count in -3 0 x; do
+  status 2 "$urnic" capture --count $count --output "$TEST_TMPDIR/frames"
+  status 2 "$urnic" top --number $count
+  expect "has bounds: $out" contains "$out" 'not in range 1 to 1000000000;'
+  status 2 "$urnic" capture --seconds $count --output "$TEST_TMPDIR/frames"
+  expect "has bounds: $out" contains "$out" 'not in range 0.001000 to 1000000.0'
+done
+for peer in 10.77.0.2/40 10.77.0.2/16 default '10.0.0.0/8 metric 3'; do
+  status 2 "$urnic" capture --peer "$peer" --output "$TEST_TMPDIR/frames"
+  expect "is about --peer: $out" contains "$out" "--peer: \"$peer\" is not IP or IP"
+done
+expect "nothing is captured" test ! -e "$TEST_TMPDIR/frames"
+
+echo "== output that cannot be written"
+for words in explain 'explain --json' 'explain 1001' 'show recording' --help; do
+  # shellcheck disable=SC2086,SC2016
+  status 1 sh -c '"$@" >/dev/full' sh "$urnic" $words
+  expect "says why: $out" contains "$out" ': cannot write: No space left on dev'
+done
+status 1 "$urnic" export --output /dev/full
+expect "names it: $out" contains "$out" '/dev/full: it exists, and is not a file'
+expect "it stays" test -c /dev/full
+# Has no answer to "show link".
+coproc COMPANY { exec python3 -c "$fake_program" "$XDG_RUNTIME_DIR" \
+  'show dev' $'ok\ndev\tdev:urnic0\tqps=1\tpid=%PID%\tcomm:fake\n'; }
+read -r other <&"${COMPANY[0]}"
+echo old >"$TEST_TMPDIR/metrics"
+status 1 "$urnic" export --process "$other" --output "$TEST_TMPDIR/metrics"
+expect "the rest is written" test "$(tail -n 1 "$TEST_TMPDIR/metrics")" = '# EOF'
+status 1 "$urnic" export --process "$other"
+expect "prints what there is: $out" contains "$out" '# EOF'
+eval "exec ${COMPANY[1]}>&-"
+wait
+# Its file of events does not fit where that of their classes does.
+coproc COMPANY { exec python3 -c "$fake_program" "$XDG_RUNTIME_DIR" \
+  'show trace' $'ok\ntrace\tlevel=4\tat-ns=1\tcomponent:qp\tpoint:failed'\
+$'\tpid=%PID%\tcomm:'"$(printf '%02000d' 0)"$'\n'; }
+read -r other <&"${COMPANY[0]}"
+events=$TEST_TMPDIR/events
+# shellcheck disable=SC2016
+status 1 bash -c 'trap "" XFSZ; ulimit -f 1; exec "$@"' bash \
+  "$urnic" trace --ctf "$events" --process "$other"
+expect "names the file: $out" contains "$out" "$events/pid-$other: File too large"
+expect "nothing is left" test ! -e "$events"
+status 0 "$urnic" trace --ctf "$events" --process "$other"
+expect "a second try succeeds" test -s "$events/metadata" -a -s "$events/pid-$other"
 eval "exec ${COMPANY[1]}>&-"
 wait
 

@@ -16,8 +16,8 @@
 #include "verbs/control/answer.h"
 #include "verbs/control/control_protocol.h"
 #include "verbs/control/device_routes.h"
-#include "verbs/control/failure_text.h"
 #include "verbs/control/open_nic.h"
+#include "verbs/control/wall_time.h"
 
 namespace urnic::control {
 namespace {
@@ -102,7 +102,6 @@ Left TakeSome(OpenNic& nic, std::string& out) {
   const Time now = nic.engine().Now();
   if (!capture.IsUnderWay(now)) return Left::kNoCapture;
   capture.Extend(now + kPatience);
-  const int64_t wall_ns = WallTimeNow();
   const size_t enough = out.size() + kStepBytes;
   Left left = Left::kNothing;
   capture.Take([&](const CapturedFrame& frame) {
@@ -110,7 +109,7 @@ Left TakeSome(OpenNic& nic, std::string& out) {
       left = Left::kMore;
       return false;
     }
-    pcapng::AppendPacket({.at_ns = wall_ns - (now - frame.at).ns(),
+    pcapng::AppendPacket({.at_ns = WallTimeOf(frame.at),
                           .outbound = frame.outbound,
                           .frame_bytes = frame.frame_bytes,
                           .bytes = frame.bytes,

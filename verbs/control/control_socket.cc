@@ -25,7 +25,10 @@ namespace urnic::control {
 namespace {
 
 // The pause before the next accept() if the program is out of descriptors.
-constexpr int kPauseMs = 1000;
+constexpr std::chrono::seconds kPause{1};
+// How long a client may take to ask, and how many may take their time.
+constexpr std::chrono::seconds kPatience{URNIC_CONTROL_TIMEOUT_SECONDS};
+constexpr size_t kClientsMax = 16;
 
 }  // namespace
 
@@ -108,18 +111,87 @@ int ControlSocket::Listen() {
 }
 
 void ControlSocket::Run() {
-  while (AwaitReadable(listener_, -1)) {
-    // A waiting client stays in the queue; without a pause, accept() would fail
-    // again immediately.
-    if (!ServeOne() && !AwaitReadable(-1, kPauseMs)) return;
+  while (ServeSome()) {
+  }
+  for (const Client& client : clients_) close(client.fd);
+}
+
+bool ControlSocket::ServeSome() {
+  const auto now = Clock::now();
+  const bool accepts = now >= accepts_at_;
+  std::vector<pollfd> fds = {{stop_fd_, POLLIN, 0},
+                             {accepts ? listener_ : -1, POLLIN, 0}};
+  auto wakes_at = accepts ? Clock::time_point::max() : accepts_at_;
+  for (const Client& client : clients_) {
+    fds.push_back({client.fd, POLLIN, 0});
+    wakes_at = std::min(wakes_at, client.until);
+  }
+  int timeout_ms = -1;
+  if (wakes_at != Clock::time_point::max()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        std::max(wakes_at - now, Clock::duration::zero()));
+    timeout_ms = static_cast<int>(left.count());
+  }
+  if (poll(fds.data(), fds.size(), timeout_ms) < 0) return true;
+  if (fds[0].revents != 0) return false;
+
+  std::vector<Client> left;
+  for (size_t i = 0; i != clients_.size(); ++i) {
+    const Client& client = clients_[i];
+    const bool asks = fds[2 + i].revents != 0;
+    if (!asks && Clock::now() < client.until) {
+      left.push_back(client);
+      continue;
+    }
+    if (asks) Serve(client.fd);
+    close(client.fd);
+  }
+  clients_ = std::move(left);
+  if (fds[1].revents != 0) AcceptSome();
+  return true;
+}
+
+// One that asks nothing makes room for a new one, but not before it had a turn:
+// the request of a client comes right after it has connected.
+void ControlSocket::AcceptSome() {
+  for (size_t i = 0; i != kClientsMax / 2; ++i) {
+    const int fd = urnic_move_fd_high(
+        accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd < 0) {
+      // A waiting client stays in the queue; without a pause, accept() would
+      // fail again immediately.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+          errno == ENOBUFS) {
+        accepts_at_ = Clock::now() + kPause;
+      }
+      return;
+    }
+    if (!IsTrusted(fd)) {
+      close(fd);
+      continue;
+    }
+    if (clients_.size() == kClientsMax) {
+      close(clients_.front().fd);
+      clients_.erase(clients_.begin());
+    }
+    clients_.push_back({fd, Clock::now() + kPatience});
   }
 }
 
-bool ControlSocket::Await(int fd, short events, int timeout_ms) const {
-  pollfd fds[] = {{stop_fd_, POLLIN, 0}, {fd, events, 0}};
-  while (poll(fds, 2, timeout_ms) < 0 && errno == EINTR) {
+void ControlSocket::Serve(int fd) const {
+  char request[URNIC_CONTROL_REQUEST_MAX];
+  const ssize_t bytes = recv(fd, request, sizeof(request), 0);
+  if (bytes <= 0) return;
+  answer_({request, static_cast<size_t>(bytes)},
+          [&](std::string_view part) { return Send(fd, part); });
+}
+
+bool ControlSocket::AwaitRoom(int fd) const {
+  pollfd fds[] = {{stop_fd_, POLLIN, 0}, {fd, POLLOUT, 0}};
+  while (poll(fds, 2, URNIC_CONTROL_TIMEOUT_SECONDS * 1000) < 0 &&
+         errno == EINTR) {
   }
-  return fds[0].revents == 0;
+  return fds[0].revents == 0 && fds[1].revents == POLLOUT;
 }
 
 bool ControlSocket::IsTrusted(int fd) const {
@@ -137,33 +209,8 @@ bool ControlSocket::Send(int fd, std::string_view part) const {
       continue;
     }
     // The client reads slowly, or has disconnected.
-    pollfd room = {fd, POLLOUT, 0};
-    if (errno != EAGAIN ||
-        !Await(fd, POLLOUT, URNIC_CONTROL_TIMEOUT_SECONDS * 1000) ||
-        poll(&room, 1, 0) != 1) {
-      return false;
-    }
+    if (errno != EAGAIN || !AwaitRoom(fd)) return false;
   }
-  return true;
-}
-
-bool ControlSocket::ServeOne() {
-  const int fd = urnic_move_fd_high(
-      accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd < 0) {
-    return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
-           errno != ENOBUFS;
-  }
-  char request[URNIC_CONTROL_REQUEST_MAX];
-  if (IsTrusted(fd) &&
-      AwaitReadable(fd, URNIC_CONTROL_TIMEOUT_SECONDS * 1000)) {
-    const ssize_t bytes = recv(fd, request, sizeof(request), 0);
-    if (bytes > 0) {
-      answer_({request, static_cast<size_t>(bytes)},
-              [&](std::string_view part) { return Send(fd, part); });
-    }
-  }
-  close(fd);
   return true;
 }
 

@@ -2,16 +2,18 @@
 
 // The socket of a port that `urnic` talks to, and the thread that serves it
 // (verbs/control/control_protocol.h). The thread sleeps until a client
-// connects. The helper thread cannot do this because it must not wait. The port
-// keeper cannot do it because not every port has one, and a driver may block it
-// for seconds.
+// connects. It waits for the requests of many at the same time, so clients that
+// connect and ask nothing hold up no other. One that does not read its answer
+// holds up the others for URNIC_CONTROL_TIMEOUT_SECONDS at most. The helper
+// thread cannot do this because it must not wait. The port keeper cannot do it
+// because not every port has one, and a driver may block it for seconds.
 //
 // If the socket cannot be created, the debug log says so, and the port works
 // without it.
 
-#include <poll.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -41,20 +43,28 @@ class ControlSocket {
   ControlSocket& operator=(const ControlSocket&) = delete;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  // One that has asked nothing yet, and may do so until then.
+  struct Client {
+    int fd;
+    Clock::time_point until;
+  };
+
   // 0 or an errno.
   int Listen();
   void Link() const;
   void Unlink() const;
   void Run();
-  // False: no descriptor is left to accept the waiting client.
-  bool ServeOne();
+  // Waits for clients and requests, and answers them. False: the thread is to
+  // stop.
+  bool ServeSome();
+  void AcceptSome();
+  // One whose request is there.
+  void Serve(int fd) const;
   bool IsTrusted(int fd) const;
   bool Send(int fd, std::string_view part) const;
-  // `fd` -1: nothing to read. False: the thread is to stop.
-  bool AwaitReadable(int fd, int timeout_ms) const {
-    return Await(fd, POLLIN, timeout_ms);
-  }
-  bool Await(int fd, short events, int timeout_ms) const;
+  // Until there is room to write. False: the thread is to stop, or time is up.
+  bool AwaitRoom(int fd) const;
 
   const std::string directory_;
   std::vector<std::string> names_;  // of the socket, and of links to it
@@ -62,6 +72,8 @@ class ControlSocket {
   const uid_t owner_;
   int listener_ = -1;
   int stop_fd_ = -1;
+  std::vector<Client> clients_;   // the oldest first
+  Clock::time_point accepts_at_;  // a pause: no descriptor was left
   std::thread thread_;
 };
 

@@ -17,11 +17,11 @@
 #include "ras/errors/error_code.h"
 #include "transport/base/check.h"
 #include "verbs/control/debug_log.h"
-#include "verbs/control/failure_text.h"
 #include "verbs/control/limits.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"
 #include "verbs/control/ring_facts.h"
+#include "verbs/control/wall_time.h"
 #include "verbs/libc/high_fd.h"
 
 namespace urnic::control {
@@ -29,28 +29,36 @@ namespace {
 
 constexpr char kVariable[] = "URNIC_LOG";
 
-std::vector<std::unique_ptr<LogTarget>> ChosenTargets() {
-  std::vector<std::unique_ptr<LogTarget>> targets;
+}  // namespace
+
+void ErrorLog::FindPlaces() {
   const char* const chosen = std::getenv(kVariable);
-  if (chosen == nullptr) return targets;
+  if (chosen == nullptr) return;
   for (const std::string& text : std::vector<std::string>(
            absl::StrSplit(chosen, ',', absl::SkipEmpty()))) {
     auto target = MakeLogTarget(text);
-    if (target.ok()) {
-      targets.push_back(*std::move(target));
-    } else {
-      ComplainLoudly(absl::StrCat(kVariable, ": ", target.status().message()));
+    if (!target.ok()) {
+      ComplainLoudly(absl::StrCat(kVariable, ": ", target.status().message(),
+                                  "; it is left out"));
+      continue;
     }
+    Place& place = places_.emplace_back(text, *std::move(target));
+    if (const int error = place.target->Check()) TellOf(place, error);
   }
-  return targets;
 }
 
-}  // namespace
+void ErrorLog::TellOf(Place& place, int error) const {
+  if (std::exchange(place.told, true)) return;
+  ComplainLoudly(absl::StrCat(nic_.name(), ": ", kVariable, "=", place.name,
+                              ": ", std::strerror(error),
+                              "; errors are lost there (urnic show error has "
+                              "the last ones)"));
+}
 
 std::unique_ptr<ErrorLog> ErrorLog::Start(OpenNic& nic) {
-  auto targets = ChosenTargets();
-  if (targets.empty()) return nullptr;
-  std::unique_ptr<ErrorLog> log(new ErrorLog(nic, std::move(targets)));
+  std::unique_ptr<ErrorLog> log(new ErrorLog(nic));
+  log->FindPlaces();
+  if (log->places_.empty()) return nullptr;
   if (log->StartThread()) return log;
   ComplainLoudly(absl::StrCat(nic.name(), ": ", kVariable,
                               ": cannot create a thread; errors are not "
@@ -113,11 +121,10 @@ void ErrorLog::WriteNew() {
       const Failures& failures = nic_.engine().failures();
       lost = failures.oldest() - std::min(failures.oldest(), next_);
       next_ += lost;
-      const Time now = nic_.engine().Now();
       more = failures
                  .Visit(next_, kStep,
                         [&](const Failure& failure) {
-                          DescribeError(failure, nic_, now, lines);
+                          DescribeError(failure, nic_, lines);
                           ++next_;
                         })
                  .has_value();
@@ -137,7 +144,7 @@ void ErrorLog::TellOfLost(uint64_t lost) {
   {
     FactWriter facts("error", line);
     facts.Add("link", absl::StrCat(nic_.name(), "/", kPortNumber));
-    facts.Add("at", WallTimeText(Duration()));
+    facts.Add("at", WallTimeText(nic_.engine().Now()));
     facts.Add("code", ErrorName(words.code));
     facts.Add("severity", NameOf(words.severity));
     facts.Add("what", words.text);
@@ -153,14 +160,8 @@ void ErrorLog::TellOfLost(uint64_t lost) {
 void ErrorLog::Write(std::string_view line) {
   const auto record = ParseFacts(line);
   URNIC_CHECK(record.has_value());
-  for (const auto& target : targets_) {
-    const int error = target->Write(*record);
-    if (error == 0 || std::exchange(complained_, true)) continue;
-    ComplainLoudly(absl::StrCat(nic_.name(), ": ", kVariable, "=",
-                                std::getenv(kVariable), ": ",
-                                std::strerror(error),
-                                "; errors are lost there (urnic show error "
-                                "has the last ones)"));
+  for (Place& place : places_) {
+    if (const int error = place.target->Write(*record)) TellOf(place, error);
   }
 }
 

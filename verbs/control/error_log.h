@@ -24,8 +24,9 @@ class OpenNic;
 
 class ErrorLog {
  public:
-  // Null: URNIC_LOG is not set, or names no place that can be used; the user
-  // is told. `nic` outlives the log.
+  // Null: URNIC_LOG is not set, or names nothing that is a place. The user is
+  // told of that, and of places that cannot be written now, which are tried
+  // again with each error. `nic` outlives the log.
   static std::unique_ptr<ErrorLog> Start(OpenNic& nic);
   // Writes what is left.
   ~ErrorLog();
@@ -37,8 +38,16 @@ class ErrorLog {
   void AwaitWritten(Duration patience);
 
  private:
-  ErrorLog(OpenNic& nic, std::vector<std::unique_ptr<LogTarget>> targets)
-      : nic_(nic), targets_(std::move(targets)) {}
+  struct Place {
+    std::string name;  // as in URNIC_LOG
+    std::unique_ptr<LogTarget> target;
+    bool told = false;  // the user, that errors are lost there
+  };
+
+  explicit ErrorLog(OpenNic& nic) : nic_(nic) {}
+  // Appends to places_ what URNIC_LOG names.
+  void FindPlaces();
+  void TellOf(Place& place, int error) const;
   bool StartThread();
   // Any thread, also the holder of the token.
   void Wake();
@@ -49,13 +58,12 @@ class ErrorLog {
   void TellOfLost(uint64_t lost);
 
   OpenNic& nic_;
-  const std::vector<std::unique_ptr<LogTarget>> targets_;
+  std::vector<Place> places_;  // of the thread, once it runs
   int wake_fd_ = -1;
   std::atomic<bool> stop_ = false;
   std::atomic<uint64_t> asked_ = 0;    // by Wake()
   std::atomic<uint64_t> written_ = 0;  // of asked_
   uint64_t next_ = 0;                  // the first that is not written
-  bool complained_ = false;            // of a target
   std::thread thread_;
 };
 

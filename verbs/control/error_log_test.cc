@@ -104,11 +104,29 @@ TEST_F(ErrorLogTest, AWrongPlaceIsToldOnce) {
   device->NoteRefusal(Refusal(ErrorCode::kNoPlace, "second"));
   device.reset();
   const std::string told = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, HasSubstr("\"jornal\" is not a place for errors"));
+  EXPECT_THAT(told, AllOf(HasSubstr("\"jornal\" is not a place for errors"),
+                          HasSubstr("; it is left out")));
   const std::string full = "No space left on device";
   const size_t at = told.find(full);
   ASSERT_NE(at, std::string::npos) << told;
+  EXPECT_THAT(told, HasSubstr("URNIC_LOG=json:/dev/full: " + full));
   EXPECT_EQ(told.find(full, at + 1), std::string::npos) << told;
+}
+
+TEST_F(ErrorLogTest, APlaceThatCannotBeOpenedIsToldAtTheStart) {
+  setenv("URNIC_LOG", ("json:/no/such/file,json:" + path_).c_str(), 1);
+  ::testing::internal::CaptureStderr();
+  auto device = Open();
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr("URNIC_LOG=json:/no/such/file: No such file or "
+                              "directory; errors are lost there"));
+  ::testing::internal::CaptureStderr();
+  device->NoteRefusal(Refusal(ErrorCode::kNoPlace, "first"));
+  device.reset();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().find("URNIC_LOG"),
+            std::string::npos)
+      << "told once";
+  EXPECT_EQ(Lines().size(), 1u);
 }
 
 }  // namespace

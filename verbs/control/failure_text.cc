@@ -1,19 +1,14 @@
 #include "verbs/control/failure_text.h"
 
-#include <cstdio>
-#include <ctime>
-
 #include "absl/strings/str_cat.h"
 #include "transport/wire/address_text.h"
 
 namespace urnic::control {
 namespace {
 
-constexpr int64_t kS = 1'000'000'000;
-
 // With the unit that leaves two digits at least.
 std::string DurationText(Duration d) {
-  constexpr int64_t kUs = 1000, kMs = 1000 * kUs;
+  constexpr int64_t kUs = 1000, kMs = 1000 * kUs, kS = 1000 * kMs;
   if (d.ns() >= 10 * kS) return absl::StrCat(d.ns() / kS, " s");
   if (d.ns() >= 10 * kMs) return absl::StrCat(d.ns() / kMs, " ms");
   return absl::StrCat(d.ns() / kUs, " us");
@@ -66,27 +61,6 @@ std::string PeerText(const Failure& f) {
   if (!f.has_peer) return "";
   if (f.iwarp) return wire::SocketText(f.remote, f.remote_port);
   return absl::StrCat("qp ", f.remote_qpn, " of ", wire::IpText(f.remote));
-}
-
-int64_t WallTimeNow() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * kS + now.tv_nsec;
-}
-
-std::string WallTimeText(Duration ago) {
-  return WallTimeText(WallTimeNow() - ago.ns());
-}
-
-std::string WallTimeText(int64_t ns) {
-  const time_t seconds = ns / kS;
-  tm parts;
-  gmtime_r(&seconds, &parts);
-  char text[64];
-  std::snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ",
-                parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                parts.tm_hour, parts.tm_min, parts.tm_sec, ns % kS / 1000);
-  return text;
 }
 
 std::optional<ErrorCode> CodeOfEvent(QpEvent event) {

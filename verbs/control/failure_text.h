@@ -17,13 +17,6 @@ std::string WhyText(const Failure& failure);
 // "qp 23 of 10.1.0.1", "10.1.0.1:7174", or empty.
 std::string PeerText(const Failure& failure);
 
-// The time of day, in nanoseconds since 1970 and as text:
-// "2026-11-25T14:03:07.123456Z".
-int64_t WallTimeNow();
-std::string WallTimeText(int64_t ns);
-// What it was so long ago.
-std::string WallTimeText(Duration ago);
-
 // None: the event is not a failure.
 std::optional<ErrorCode> CodeOfEvent(QpEvent event);
 

@@ -72,8 +72,10 @@ bool ParseInputOptions(std::string_view text, InputOptions& options,
 InputLogs::InputLogs() {
   const char* const chosen = std::getenv(kVariable);
   std::string mistake;
-  if (chosen != nullptr && !ParseInputOptions(chosen, options_, mistake))
-    ComplainLoudly(absl::StrCat(kVariable, ": ", mistake));
+  if (chosen != nullptr && !ParseInputOptions(chosen, options_, mistake)) {
+    ComplainLoudly(
+        absl::StrCat(kVariable, ": ", mistake, "; no inputs are logged"));
+  }
 }
 
 std::list<InputLogs::Entry>::iterator InputLogs::Find(const EngineQp& qp) {

@@ -24,6 +24,7 @@
 namespace urnic::control {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -140,6 +141,15 @@ TEST_F(InputLogsTest, WhatCannotBeLoggedIsRefused) {
   }
   EXPECT_THAT(Listed(), IsEmpty());
   EXPECT_THAT(Recorded(), IsEmpty());
+}
+
+TEST_F(InputLogsTest, AMistakeIsToldWithWhatIsUsedInstead) {
+  setenv("URNIC_INPUTS", "qp:2", 1);
+  ::testing::internal::CaptureStderr();
+  Open();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("URNIC_INPUTS: \"qp:2\" is unknown"),
+                    HasSubstr("; no inputs are logged\n")));
 }
 
 TEST_F(InputLogsTest, TheFirstOnesFromTheirCreationOn) {

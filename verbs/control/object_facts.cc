@@ -21,7 +21,6 @@
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
 #include "verbs/control/device_kind.h"
-#include "verbs/control/failure_text.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/mailbox.h"
 #include "verbs/control/mr.h"
@@ -31,6 +30,7 @@
 #include "verbs/control/recovery.h"
 #include "verbs/control/spin_lock.h"
 #include "verbs/control/srq.h"
+#include "verbs/control/wall_time.h"
 
 namespace urnic::control {
 namespace {
@@ -94,7 +94,7 @@ void AddOutage(const Recovery& recovery, FactWriter& facts) {
   constexpr int64_t kNsPerMs = 1'000'000;
   const auto outage = recovery.outage();
   if (!outage.has_value()) return;
-  facts.Add("down-since", WallTimeText(outage->so_far));
+  facts.Add("down-since", WallTimeText(outage->since));
   facts.Add("bound-ms", recovery.bound().ns() / kNsPerMs);
   if (outage->fails_in.has_value())
     facts.Add("fails-in-ms", outage->fails_in->ns() / kNsPerMs);

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "ras/errors/refusal.h"
 #include "ras/facts/facts.h"
 #include "transport/mem/mr_table.h"
 #include "verbs/control/address_handle.h"
@@ -270,6 +272,22 @@ TEST_F(ObjectFactsTest, ManyObjectsAreAllThere) {
 }
 
 // Objects come and go while others look. ThreadSanitizer judges.
+TEST_F(ObjectFactsTest, AnErrorHasOneTimeAndTheirOrderIsThatOfTime) {
+  for (int i = 0; i < 20; ++i) {
+    device_->NoteRefusal(
+        Refusal(ErrorCode::kNoPlace, "call " + std::to_string(i)));
+  }
+  const auto times = [this] {
+    std::vector<std::string> all;
+    for (const Facts& error : Errors()) all.push_back(*error.Find("at"));
+    return all;
+  };
+  const auto first = times();
+  EXPECT_EQ(first.size(), 20u);
+  EXPECT_TRUE(std::ranges::is_sorted(first));
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(times(), first);
+}
+
 TEST_F(ObjectFactsTest, ObjectsComeAndGoMeanwhile) {
   std::atomic<bool> done = false;
   std::thread maker([&] {

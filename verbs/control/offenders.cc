@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "ras/facts/facts.h"
-#include "verbs/control/failure_text.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"
+#include "verbs/control/wall_time.h"
 
 namespace urnic::control {
 namespace {

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "verbs/control/control_commands.h"
-#include "verbs/control/failure_text.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"
 #include "verbs/control/ring_facts.h"
+#include "verbs/control/wall_time.h"
 
 namespace urnic::control {
 namespace {

@@ -78,8 +78,10 @@ RecorderOptions ChosenOptions() {
   RecorderOptions options;
   const char* const chosen = std::getenv(kVariable);
   std::string mistake;
-  if (chosen != nullptr && !ParseRecorderOptions(chosen, options, mistake))
-    ComplainLoudly(absl::StrCat(kVariable, ": ", mistake));
+  if (chosen != nullptr && !ParseRecorderOptions(chosen, options, mistake)) {
+    ComplainLoudly(
+        absl::StrCat(kVariable, ": ", mistake, "; the defaults are used"));
+  }
   return options;
 }
 

@@ -30,6 +30,7 @@
 namespace urnic::control {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class RecorderTest : public LoopDeviceTest {
@@ -247,6 +248,15 @@ TEST_F(RecorderTest, TheEngineDoesNotStandStillForLongerThanWanted) {
   EXPECT_THAT(read->Find("dump")->text, HasSubstr("of-one-moment:no"));
   // It is whole all the same.
   EXPECT_NE(read->Find("show mr"), nullptr);
+}
+
+TEST_F(RecorderTest, AMistakeIsToldWithWhatIsUsedInstead) {
+  Choose("kep");
+  ::testing::internal::CaptureStderr();
+  const auto device = Open();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("URNIC_RECORDER: \"kep\" is unknown"),
+                    HasSubstr("; the defaults are used\n")));
 }
 
 TEST(RecorderOptionsTest, WordsAreRead) {

@@ -162,13 +162,13 @@ std::optional<Recovery::Outage> Recovery::outage() const {
   std::lock_guard lock(mutex_);
   const Link link = link_.load();
   if (link == Link::kUp) return std::nullopt;
-  const Duration so_far =
-      nic_.engine().Now() - Time::FromNs(down_since_ns_.load());
-  Outage outage = {.so_far = so_far, .fails_in = std::nullopt};
+  const Time since = Time::FromNs(down_since_ns_.load());
+  Outage outage = {.since = since, .fails_in = std::nullopt};
   if (runs_ && works()) {
-    outage.fails_in = link == Link::kRemoved
-                          ? Duration()
-                          : std::max(bound_ - so_far, Duration());
+    outage.fails_in =
+        link == Link::kRemoved
+            ? Duration()
+            : std::max(bound_ - (nic_.engine().Now() - since), Duration());
   }
   return outage;
 }

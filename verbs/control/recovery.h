@@ -71,7 +71,7 @@ class Recovery {
 
   // While the port is down.
   struct Outage {
-    Duration so_far;
+    Time since;  // of the engine's clock
     // Until the device fails. None: it has failed already, or will not.
     std::optional<Duration> fails_in;
   };

@@ -14,6 +14,7 @@
 #include "verbs/control/limits.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"
+#include "verbs/control/wall_time.h"
 
 namespace urnic::control {
 namespace {
@@ -21,12 +22,12 @@ namespace {
 // How many entries are described while the engine waits.
 constexpr size_t kStep = 4;
 
-void DescribeEvent(const Happening& happening, const OpenNic& nic, Time now,
+void DescribeEvent(const Happening& happening, const OpenNic& nic,
                    std::string& out) {
   FactWriter facts("event", out);
   facts.Add("link", LinkName(nic, happening.iwarp));
   facts.Add("lqpn", happening.qpn);
-  facts.Add("at", WallTimeText(now - happening.at));
+  facts.Add("at", WallTimeText(happening.at));
   AddEvent(happening.event, happening.a, happening.b, facts);
   AddOwner(ThisProcess(), facts);
   facts.BeginDetails();
@@ -34,8 +35,7 @@ void DescribeEvent(const Happening& happening, const OpenNic& nic, Time now,
 }
 
 // Its lines of facts, each with what it belongs to before its own facts.
-void DescribeState(const Failure& failure, const OpenNic&, Time now,
-                   std::string& out) {
+void DescribeState(const Failure& failure, const OpenNic&, std::string& out) {
   for (std::string_view rest = failure.state; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(line.size() + 1);
@@ -43,7 +43,7 @@ void DescribeState(const Failure& failure, const OpenNic&, Time now,
     {
       FactWriter facts("snapshot", out);
       facts.Add("failed-lqpn", failure.qpn);
-      facts.Add("failed-at", WallTimeText(now - failure.at));
+      facts.Add("failed-at", WallTimeText(failure.at));
       facts.Add("code", ErrorName(failure.code));
       facts.Add("object", line.substr(0, kind_bytes));
     }
@@ -59,9 +59,8 @@ std::optional<uint64_t> DescribeRing(OpenNic& nic, const Ring& ring,
                                      uint64_t number, const F& describe,
                                      std::string& out) {
   Engine::ControlScope scope(nic.engine());
-  const Time now = nic.engine().Now();
   return ring.Visit(number, kStep,
-                    [&](const auto& entry) { describe(entry, nic, now, out); });
+                    [&](const auto& entry) { describe(entry, nic, out); });
 }
 
 }  // namespace
@@ -135,7 +134,7 @@ std::optional<uint64_t> DescribeSnapshots(OpenNic& nic, uint64_t number,
   return DescribeRing(nic, nic.engine().failures(), number, DescribeState, out);
 }
 
-void DescribeError(const Failure& failure, const OpenNic& nic, Time now,
+void DescribeError(const Failure& failure, const OpenNic& nic,
                    std::string& out) {
   const ErrorWords& words = WordsOf(failure.code);
   FactWriter facts("error", out);
@@ -143,7 +142,7 @@ void DescribeError(const Failure& failure, const OpenNic& nic, Time now,
   if (failure.qpn != 0) facts.Add("lqpn", failure.qpn);
   if (failure.cqn != 0) facts.Add("cqn", failure.cqn);
   if (failure.srqn != 0) facts.Add("srqn", failure.srqn);
-  facts.Add("at", WallTimeText(now - failure.at));
+  facts.Add("at", WallTimeText(failure.at));
   facts.Add("code", ErrorName(failure.code));
   facts.Add("severity", NameOf(words.severity));
   if (failure.has_peer) facts.Add("peer", PeerText(failure));

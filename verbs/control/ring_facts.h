@@ -16,7 +16,6 @@
 #include "datapath/engine/failures.h"
 #include "ras/facts/facts.h"
 #include "ras/history/history.h"
-#include "transport/base/time.h"
 
 namespace urnic::control {
 
@@ -41,8 +40,8 @@ std::optional<uint64_t> DescribeErrors(OpenNic& nic, uint64_t number,
 // snapshot`.
 std::optional<uint64_t> DescribeSnapshots(OpenNic& nic, uint64_t number,
                                           std::string& out);
-// One line. `now`: of the engine's clock.
-void DescribeError(const Failure& failure, const OpenNic& nic, Time now,
+// One line.
+void DescribeError(const Failure& failure, const OpenNic& nic,
                    std::string& out);
 
 }  // namespace urnic::control

@@ -14,11 +14,11 @@
 #include "transport/work/image_fields.h"
 #include "verbs/abi/rnic_abi.h"
 #include "verbs/control/debug_log.h"
-#include "verbs/control/failure_text.h"
 #include "verbs/control/limits.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"
 #include "verbs/control/ring_facts.h"
+#include "verbs/control/wall_time.h"
 
 namespace urnic::control {
 namespace {
@@ -131,8 +131,7 @@ void DescribeOne(const TraceEvent& event, const OpenNic& nic, int64_t at_ns,
 
 }  // namespace
 
-TraceReader::TraceReader(OpenNic& nic)
-    : nic_(nic), at_ns_(WallTimeNow()), at_(nic.engine().Now()) {
+TraceReader::TraceReader(OpenNic& nic) : nic_(nic) {
   Engine::ControlScope scope(nic_.engine());
   nic_.engine().trace().Hold(true);
 }
@@ -147,7 +146,7 @@ std::optional<uint64_t> TraceReader::Describe(uint64_t number,
   // Nothing is added meanwhile, so this needs no token.
   return nic_.engine().trace().Visit(
       number, kStep, [&](const TraceEvent& event) {
-        DescribeOne(event, nic_, at_ns_ - (at_ - event.at).ns(), out);
+        DescribeOne(event, nic_, WallTimeOf(event.at), out);
       });
 }
 
@@ -172,8 +171,10 @@ void SetChosenTraceLevels(OpenNic& nic) {
   const char* const chosen = std::getenv(kVariable);
   if (chosen == nullptr || *chosen == '\0') return;
   std::string mistake;
-  if (!SetTraceLevels(chosen, nic.engine().trace().levels(), mistake))
-    ComplainLoudly(absl::StrCat(kVariable, ": ", mistake));
+  if (!SetTraceLevels(chosen, nic.engine().trace().levels(), mistake)) {
+    ComplainLoudly(absl::StrCat(kVariable, ": ", mistake,
+                                "; the default levels are used"));
+  }
 }
 
 }  // namespace urnic::control

@@ -8,8 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "transport/base/time.h"
-
 namespace urnic::control {
 
 class OpenNic;
@@ -29,8 +27,6 @@ class TraceReader {
 
  private:
   OpenNic& nic_;
-  const int64_t at_ns_;  // the time of day at
-  const Time at_;        // this time of the engine's clock
 };
 
 // A line for each component: its level, and how much the trace has.

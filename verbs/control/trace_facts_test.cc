@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -84,6 +85,16 @@ TEST_F(TraceFactsTest, AWrongLevelChangesNothing) {
                   .starts_with("error: \"nobody\" is unknown; the components "
                                "are all, verbs, qp"));
   EXPECT_TRUE(Levels().starts_with("verbs=2 qp=2 "));
+}
+
+TEST_F(TraceFactsTest, AMistakeOfTheVariableIsTold) {
+  setenv("URNIC_TRACE", "verbs=44", 1);
+  ::testing::internal::CaptureStderr();
+  SetChosenTraceLevels(device_->open_nic());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "urnic: URNIC_TRACE: \"verbs=44\": a level is a digit from 0 to 9; "
+            "the default levels are used\n");
+  unsetenv("URNIC_TRACE");
 }
 
 TEST_F(TraceFactsTest, AnEventHasItsValuesAndItsPlace) {

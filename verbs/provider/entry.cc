@@ -9,14 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "ras/errors/error_code.h"
 #include "ras/facts/facts.h"
+#include "verbs/control/owner.h"
 #include "verbs/provider/context.h"
 
 namespace urnic::provider {
 
 namespace {
 
-// What lies at the object and beside it, for the snapshot: 32 bytes a line. Of
-// a long one, the beginning and the end.
+// What the program has left at the object and beside it, for the snapshot: 32
+// bytes a line. Of a long one, the beginning and the end.
 std::string DumpOf(const Suspect& suspect) {
   constexpr size_t kLine = 32;
   constexpr size_t kMost = 64 * kLine;
@@ -29,14 +30,19 @@ std::string DumpOf(const Suspect& suspect) {
       at = end - kMost / 2;
     FactWriter facts("memory", lines);
     facts.AddHex("addr", reinterpret_cast<uintptr_t>(at));
+    std::string line(at, std::min(at + kLine, end));
+    // The mark of a fenced object stands there by now.
+    if (at == begin) std::memcpy(line.data(), &suspect.found, sizeof(uint64_t));
     std::string bytes;
-    std::string text;
-    for (const uint8_t* byte = at; byte < std::min(at + kLine, end); ++byte) {
-      absl::StrAppend(&bytes, absl::Hex(*byte, absl::kZeroPad2));
-      text += *byte >= ' ' && *byte <= '~' ? static_cast<char>(*byte) : '.';
+    for (const char byte : line) {
+      absl::StrAppend(&bytes,
+                      absl::Hex(static_cast<uint8_t>(byte), absl::kZeroPad2));
     }
+    std::ranges::replace_if(
+        line, [](char c) { return c < ' ' || c > '~'; }, '.');
     facts.Add("bytes", bytes);
-    facts.Add("text", text);
+    facts.Add("text", line);
+    control::AddOwner(control::ThisProcess(), facts);
   }
   return lines;
 }
@@ -51,6 +57,21 @@ uint64_t WordAt(const void* object, ptrdiff_t offset) {
   std::memcpy(&word, static_cast<const uint8_t*>(object) + offset,
               sizeof(word));
   return word;
+}
+
+// The marks that are wrong, and what they should be.
+std::string DamageOf(const Suspect& suspect) {
+  const uint64_t behind =
+      WordAt(suspect.object, static_cast<ptrdiff_t>(suspect.bytes));
+  std::string damage;
+  const auto add = [&](const char* where, uint64_t found, uint64_t mark) {
+    if (found == mark) return;
+    absl::StrAppend(&damage, damage.empty() ? "" : ", ", where, " it stands '",
+                    MarkText(found), "' instead of '", MarkText(mark), "'");
+  };
+  add("before", suspect.found, suspect.marks.start);
+  add("behind", behind, suspect.marks.end);
+  return damage.empty() ? "its marks were wrong for a moment" : damage;
 }
 
 }  // namespace
@@ -90,11 +111,7 @@ int RefuseSuspect(const Suspect& suspect, const char* verb) {
     case Health::kDamaged:
       failure.code = ErrorCode::kObjectDamaged;
       failure.text =
-          absl::StrCat(verb, ": ", NameOf(suspect), ": before it stands '",
-                       MarkText(suspect.found), "', behind it '",
-                       MarkText(WordAt(suspect.object,
-                                       static_cast<ptrdiff_t>(suspect.bytes))),
-                       "' instead of '", MarkText(suspect.marks.end), "'");
+          absl::StrCat(verb, ": ", NameOf(suspect), ": ", DamageOf(suspect));
       failure.state = DumpOf(suspect);
       break;
   }

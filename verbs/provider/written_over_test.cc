@@ -4,14 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "verbs/provider/testing/logged.h"
+#include "verbs/provider/testing/shown.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
@@ -68,11 +72,39 @@ TEST(WrittenOverTest, OneObjectFailsAndTheRestRunsOn) {
       "BQ-uRNIC");
   EXPECT_THAT(lines,
               Contains(AllOf(HasSubstr("URN1909"), HasSubstr("\"lqpn\":"),
-                             HasSubstr("before it stands 'AAAAAAAA'"))));
-  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("URN1909"),
-                                    HasSubstr("behind it 'BQ-uRNIC' instead of "
-                                              "'CQ-uRNIC'"))));
+                             HasSubstr(": before it stands 'AAAAAAAA' instead "
+                                       "of 'uRNIC-QP'\""))));
+  EXPECT_THAT(lines,
+              Contains(AllOf(HasSubstr("URN1909"),
+                             HasSubstr(": behind it stands 'BQ-uRNIC' instead "
+                                       "of 'CQ-uRNIC'\""))));
   EXPECT_THAT(lines, Contains(HasSubstr("URN2018")));
+}
+
+// The line of that memory; empty: none.
+std::string SnapshotOf(const void* memory) {
+  char addr[64];
+  std::snprintf(addr, sizeof(addr), "\taddr:%p\t", memory);
+  std::istringstream lines(Shown("snapshot"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(addr) != std::string::npos) return line;
+  }
+  return "";
+}
+
+TEST(WrittenOverTest, ASnapshotHasWhatTheProgramWrote) {
+  OpenDevice device;
+  auto* const pair = new Pair(device);
+  uint8_t* const at = Before(pair->a.qp());
+  std::memset(at, 'A', 8);
+  EXPECT_EQ(pair->a.PostRecv(1, {}), EIO);
+  const std::string line = SnapshotOf(at);
+  EXPECT_THAT(line, AllOf(HasSubstr("\tcode:URN1909\tobject:memory\t"),
+                          HasSubstr("\tbytes:4141414141414141"),
+                          HasSubstr("\ttext:AAAAAAAA"),
+                          HasSubstr("\tpid=" + std::to_string(getpid())),
+                          HasSubstr("\tcomm:")));
+  EXPECT_NE(SnapshotOf(at + 32), "") << "32 bytes a line";
 }
 
 // A program that never uses them again, and lets ibv_close_device() clean up.
