@@ -75,7 +75,7 @@ def recording_of_a_failure(context):
     with beds.make(context.tools, "vhost") as place:
         server, client = test_show.begin_transfer(
             context, place, argv,
-            {"URNIC_RECORDER": f"keep,dir:{place.directory}"})
+            {"URNIC_RECORDER": f"dir:{place.directory}"})
         server.signal(signal.SIGKILL)
         client.wait(30)
         path = test_show.one(recordings(place, client.pid), context)

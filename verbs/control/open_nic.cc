@@ -102,11 +102,11 @@ void OpenNic::AwaitHeldFrames() {
 
 void OpenNic::ReportAll() {
   if (InForkedChild()) return;
-  constexpr Duration kPatience = Duration::Milliseconds(200);
+  static constexpr Duration kPatience = Duration::Milliseconds(200);
   TheOpenNics().VisitAtExit([](OpenNic& nic) {
     nic.Report();
     if (nic.error_log_ != nullptr) nic.error_log_->AwaitWritten(kPatience);
-    if (nic.recorder_ != nullptr) nic.recorder_->End();
+    if (nic.recorder_ != nullptr) nic.recorder_->End(kPatience);
   });
 }
 

@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "datapath/engine/environment.h"
 #include "datapath/guest/engine_thread.h"
+#include "ras/errors/error_code.h"
 #include "ras/recorder/recordings.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/dump.h"
@@ -83,6 +84,15 @@ RecorderOptions ChosenOptions() {
         absl::StrCat(kVariable, ": ", mistake, "; the defaults are used"));
   }
   return options;
+}
+
+// Whether a request, a queue pair, a connection or the device has failed.
+bool HasEnded(const Failures& failures) {
+  constexpr auto kFirstRefusal = static_cast<ErrorCode>(2000);
+  return std::ranges::any_of(AllErrors(), [&](const ErrorWords& words) {
+    return words.severity == Severity::kError && words.code < kFirstRefusal &&
+           failures.CountOf(words.code) != 0;
+  });
 }
 
 // "16M", from 1M to 1024M.
@@ -171,7 +181,8 @@ bool Recorder::StartThread() {
   thread_ = *std::move(thread);
   Engine::ControlScope scope(nic_.engine());
   nic_.engine().failures().Watch(this, [this] {
-    has_news_.store(true);
+    failures_.fetch_add(1);
+    if (!failed_.load()) failed_.store(HasEnded(nic_.engine().failures()));
     Wake();
   });
   return true;
@@ -189,9 +200,9 @@ Recorder::~Recorder() {
     // Nearly nothing is left of what existed, so the last recording says more;
     // unless something has failed since.
     stop_.store(false);
-    if (keep_ && has_news_.load() && !ended_.load()) Record();
+    if (must_keep() && has_news() && !ended_.load()) Record();
   }
-  End();
+  End(Duration());
   for (const auto& [fd, path] : dumps_) close(fd);
   if (wake_fd_ >= 0) close(wake_fd_);
 }
@@ -236,8 +247,14 @@ void Recorder::KeepDump(
   }
 }
 
-void Recorder::End() {
-  if (ended_.exchange(true) || keep_) return;
+void Recorder::End(Duration patience) {
+  constexpr useconds_t kLookUs = 500;
+  hurries_.store(true);
+  const Time until = Environment::Now() + patience;
+  if (must_keep()) Wake();
+  while (must_keep() && has_news() && Environment::Now() < until)
+    usleep(kLookUs);
+  if (ended_.exchange(true) || must_keep()) return;
   unlink(path_.c_str());
 }
 
@@ -274,24 +291,23 @@ void Recorder::Run() {
     // A failure shortens the pause, but not to nothing.
     const Time earliest = begin + std::min(rest, kRestBeforeFailure);
     bool failed = false;
-    while (!stop_.load() && !SleepUntil(earliest)) failed = true;
-    if (!failed) (void)SleepUntil(begin + std::clamp(rest, kPeriod, kRestMost));
+    while (!stop_.load() && !hurries_.load() && !SleepUntil(earliest))
+      failed = true;
+    if (!failed && !(hurries_.load() && has_news()))
+      (void)SleepUntil(begin + std::clamp(rest, kPeriod, kRestMost));
   }
 }
 
 void Recorder::Record() {
   const Time begin = Environment::Now();
-  const bool has_news = has_news_.exchange(false);
+  const uint64_t failures = failures_.load();
   builder_.Begin();
   RecordAnswers(
       nic_, {.newest = kNewest}, [this] { return !stop_.load(); }, builder_);
-  if (stop_.load()) {  // it is not whole
-    if (has_news) has_news_.store(true);
-    return;
-  }
+  if (stop_.load()) return;  // it is not whole
   const int error = file_->Write(
       builder_.Finish(HeaderOfNow(file_->next(), Environment::Now() - begin)));
-  if (error != 0 && has_news) has_news_.store(true);
+  if (error == 0) recorded_.store(failures);
   if (error == 0 || std::exchange(complained_, true)) return;
   DebugLog(absl::StrCat(path_, ": ", std::strerror(error),
                         "; the last recording remains"));

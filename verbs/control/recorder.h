@@ -10,9 +10,10 @@
 //
 // URNIC_RECORDER: words with commas between them.
 //   off       no recordings
-//   keep      the file stays when the program closes the port or calls exit();
-//             otherwise only one that was killed, or ended in another way,
-//             leaves it
+//   keep      the file stays when the program closes the port or calls exit().
+//             Otherwise it stays if the program was killed, or if something has
+//             failed: a program that fails often ends at once, and the question
+//             why comes later. Refused calls alone are no reason
 //   dir:/DIR  where, instead of "recordings" in the user's own directory
 //             (verbs/libc/owner_dir.h)
 //   size:16M  room for a recording; 1M if not given. The file has twice as much
@@ -58,8 +59,9 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // At exit(): the same, while the thread may go on.
-  void End();
+  // At exit(): the same, while the thread may go on. What has failed is
+  // recorded before, if that takes no longer than `patience`.
+  void End(Duration patience);
 
   // A dump (dump.h) as a file beside the recordings, which stays when the
   // program ends. Calls `before(path)` before it is made; an empty path: it
@@ -76,6 +78,8 @@ class Recorder {
   // False: Wake() was called.
   bool SleepUntil(Time until) const;
   void Record();
+  bool has_news() const { return recorded_.load() != failures_.load(); }
+  bool must_keep() const { return keep_ || failed_.load(); }
 
   OpenNic& nic_;
   const bool keep_;
@@ -85,7 +89,10 @@ class Recorder {
   int wake_fd_ = -1;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> ended_ = false;
-  std::atomic<bool> has_news_ = false;  // failures that are not recorded yet
+  std::atomic<bool> hurries_ = false;  // the program ends
+  std::atomic<uint64_t> failures_ = 0;
+  std::atomic<uint64_t> recorded_ = 0;  // so many of them
+  std::atomic<bool> failed_ = false;    // one was the end of something
   bool complained_ = false;
   // Of KeepDump(), the oldest first. While a file is locked, nobody removes it.
   std::deque<std::pair<int, std::string>> dumps_;

@@ -22,6 +22,7 @@
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
 #include "verbs/control/mr.h"
+#include "verbs/control/open_nic.h"
 #include "verbs/control/pd.h"
 #include "verbs/control/qp.h"
 #include "verbs/control/srq.h"
@@ -176,6 +177,40 @@ TEST_F(RecorderTest, WhatFailsLastIsInTheFileThatIsKept) {
     device->NoteRefusal(Refusal(ErrorCode::kNoPlace, "too many"));
   }
   EXPECT_THAT(Await("show error", "too many"), HasSubstr("too many"));
+}
+
+void Fail(Device& device, ErrorCode code) {
+  const auto pd = *Pd::Create(device);
+  const auto cq = *Cq::Create(device, {.entries = 10});
+  const auto qp = MakeQp(device, *pd, *cq);
+  Engine::ControlScope scope(device.engine());
+  device.engine().failures().Add(FailureOf(code, qp->engine_qp()));
+}
+
+TEST_F(RecorderTest, TheFileIsKeptIfSomethingFailed) {
+  {
+    const auto device = Open();
+    EXPECT_THAT(Await("show dev", "urnic0"), HasSubstr("urnic0"));
+    device->NoteRefusal(Refusal(ErrorCode::kNoPlace, "too many"));
+    Fail(*device, ErrorCode::kFlushed);
+  }
+  EXPECT_TRUE(Files().empty()) << "nothing of that is the end of something";
+  {
+    const auto device = Open();
+    Fail(*device, ErrorCode::kRetriesExceeded);
+  }
+  EXPECT_THAT(Await("show error", "URN1001"), HasSubstr("URN1001"));
+}
+
+TEST_F(RecorderTest, ExitRecordsWhatJustFailed) {
+  const auto device = Open();
+  EXPECT_THAT(Await("show dev", "urnic0"), HasSubstr("urnic0"));
+  Fail(*device, ErrorCode::kRetriesExceeded);
+  OpenNic::ReportAll();  // as exit() does
+  const auto recording = ReadRecording(Files().at(0));
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  EXPECT_THAT(recording->Find("show error")->text, HasSubstr("URN1001"));
+  EXPECT_THAT(recording->Find("show snapshot")->text, HasSubstr("object:qp"));
 }
 
 TEST_F(RecorderTest, OffWritesNothing) {
