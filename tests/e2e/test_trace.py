@@ -45,7 +45,7 @@ def trace_of_a_transfer(context, bed_name):
         def kept():
             levels = json.loads(urnic(context, place, "trace", "--levels",
                                       "-j", "-d", "pid", pid))
-            return levels[0]["kept"] > 2000
+            return levels[0]["kept-of-all"] > 2000
 
         bed.await_true(kept, 20, "2000 events")
         urnic(context, place, "trace", "--set", "all=2", "pid", pid)

@@ -1,8 +1,6 @@
 #include "verbs/control/recorded_answers.h"
 
 #include <algorithm>
-#include <cctype>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,29 +32,32 @@ Describer DescriberOf(std::string_view request) {
   return request == "show snapshot" ? DescribeSnapshots : nullptr;
 }
 
-// Replaces the hexadecimal digits after each of these words.
-std::string Masked(std::string_view lines,
-                   std::initializer_list<std::string_view> words) {
-  std::string text(lines);
-  for (const std::string_view word : words) {
-    for (size_t at = text.find(word); at != std::string::npos;
-         at = text.find(word, at)) {
-      at += word.size();
-      // A masked number is a text.
-      if (text[at - 1] == '=') text[at - 1] = ':';
-      for (; at != text.size() && std::isxdigit(text[at]) != 0; ++at)
-        text[at] = 'x';
-    }
+// Replaces the number at each `prefix`, of which the first `kept` characters
+// stay.
+void Mask(std::string& text, std::string_view prefix, size_t kept) {
+  constexpr std::string_view kMasked = "masked";
+  for (size_t at = text.find(prefix); at != std::string::npos;
+       at = text.find(prefix, at)) {
+    at += kept;
+    // A masked number is a text.
+    if (kept != 0 && text[at - 1] == '=') text[at - 1] = ':';
+    const size_t end = text.find_first_not_of("x0123456789abcdef", at);
+    text.replace(at, std::min(end, text.size()) - at, kMasked);
+    at += kMasked.size();
   }
-  return text;
 }
 
 // Lines of facts without keys, and without the numbers that are a part of them.
 std::string WithoutKeys(std::string_view request, std::string_view lines) {
+  std::string text(lines);
   // A call that was refused may name a key in its message.
-  if (request == "show error") return Masked(lines, {"0x"});
-  if (request != "show mr" && request != "show mw") return std::string(lines);
-  return Masked(lines, {"\trkey:0x", "\tlkey:0x", "\tmrn=", "\tmwn="});
+  if (request == "show error") Mask(text, "0x", /*kept=*/0);
+  if (request == "show mr" || request == "show mw") {
+    for (const std::string_view name :
+         {"\trkey:", "\tlkey:", "\tmrn=", "\tmwn="})
+      Mask(text, name, name.size());
+  }
+  return text;
 }
 
 // Sends an answer in parts, until `part` returns false.

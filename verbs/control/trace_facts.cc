@@ -161,9 +161,9 @@ void DescribeTraceLevels(OpenNic& nic, std::string& out) {
     AddOwner(ThisProcess(), facts);
     facts.BeginDetails();
     facts.Add("what", kTraceComponents[i].text);
-    facts.Add("kept", trace.added() - trace.oldest());
-    facts.Add("replaced", trace.oldest());
-    facts.Add("missed", trace.missed());
+    facts.Add("kept-of-all", trace.added() - trace.oldest());
+    facts.Add("replaced-of-all", trace.oldest());
+    facts.Add("missed-of-all", trace.missed());
   }
 }
 

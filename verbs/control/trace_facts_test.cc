@@ -140,9 +140,9 @@ TEST_F(TraceFactsTest, EventsAreMissedWhileOthersRead) {
   maker.join();
   uint64_t seen = Show("trace").size();
   const Facts level = Show("trace-level").front();
-  EXPECT_EQ(std::to_string(seen), *level.Find("kept"));
+  EXPECT_EQ(std::to_string(seen), *level.Find("kept-of-all"));
   // Each is created, and destroyed.
-  EXPECT_EQ(seen + std::stoull(*level.Find("missed")), 600u);
+  EXPECT_EQ(seen + std::stoull(*level.Find("missed-of-all")), 600u);
 }
 
 }  // namespace
