@@ -107,7 +107,7 @@ def guard_ends_who_is_meant(context):
             line = shown[pid]
             context.check(line["comm"] == name and line["dev"] == "urnic0" and
                           line["blocks"] == "recovery" and
-                          line["what"].startswith("1 queue pair that failed"),
+                          line["what"].startswith("1 queue pair failed"),
                           line)
             context.check(set(host.offenders("comm", name)) == {pid}, name)
         found = host.once(1)
