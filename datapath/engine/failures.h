@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,11 +21,26 @@
 #include "ras/newest/newest.h"
 #include "ras/trace/trace.h"
 #include "transport/base/time.h"
+#include "transport/mem/mr_table.h"
 #include "transport/wire/address.h"
 
 namespace urnic {
 
 class EngineQp;
+
+// The memory that a request names, with a key of this host or of the peer.
+struct FailedAccess {
+  std::string_view operation = {};  // RequestKind::name; empty: not known
+  uint32_t element = 0;             // of the list, from 1; 0: not of a list
+  uint32_t elements = 0;
+  uint32_t key = 0;
+  uint64_t address = 0;
+  uint64_t length = 0;
+  // Of a key of this host. None: the memory itself cannot be accessed.
+  mem::MemFault fault = mem::MemFault::kNone;
+  uint64_t region_address = 0;  // kRange: of the region of the key
+  uint64_t region_length = 0;
+};
 
 struct Failure {
   Time at = {};
@@ -52,9 +68,13 @@ struct Failure {
 
   // A work request that failed.
   bool has_request = false;
-  uint8_t status = 0;  // enum urnic_wc_status
+  bool is_send = false;  // of the send queue
+  uint8_t status = 0;    // enum urnic_wc_status
   RxVerdict cause = RxVerdict::kAccept;
   uint64_t wr_id = 0;
+
+  // RC: what access failed, as far as it is known.
+  std::optional<FailedAccess> access = {};
 
   // RC: the requester.
   bool has_requester = false;

@@ -136,11 +136,15 @@ class FlowSink {
         point, SubjectOf(qp),
         {cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len});
     if (code != ErrorCode::kFlushed) {
-      Failure failure = FailureOf(code, qp);
-      failure.has_request = true;
-      failure.status = cqe.status;
-      failure.cause = cause;
-      failure.wr_id = cqe.wr_id;
+      Failure failure{.code = code,
+                      .qpn = qp.qpn(),
+                      .qp = &qp,
+                      .has_request = true,
+                      .is_send = point == TracePoint::kSendCompleted,
+                      .status = cqe.status,
+                      .cause = cause,
+                      .wr_id = cqe.wr_id};
+      qp.DescribeFailure(failure);
       failures_.Add(failure);
     }
     return static_cast<uint32_t>(code);

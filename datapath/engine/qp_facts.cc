@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "datapath/engine/iwarp_connection.h"
 #include "transport/rc/qp.h"
+#include "transport/work/request.h"
 
 namespace urnic {
 namespace {
@@ -41,6 +43,84 @@ void AddPath(const cc::SharedPath& path, FactWriter& facts) {
   AddRoundTrips(path.round_trips, facts);
 }
 
+void AddFault(const mem::MrTable& mrs, mem::MemFault fault,
+              FailedAccess& access) {
+  access.fault = fault;
+  if (fault != mem::MemFault::kRange) return;
+  const mem::MemoryRegion* region = mrs.Find(MrKey{access.key});
+  access.region_address = region->iova;
+  access.region_length = region->length;
+}
+
+// The first element of the list whose key is at fault. Without one, the memory
+// cannot be accessed; in a list of several, it is not known which.
+std::optional<FailedAccess> FailedElement(const rc::SendState& s,
+                                          const urnic_sq_wqe& wqe,
+                                          uint32_t index) {
+  const bool is_inline = (wqe.flags & URNIC_SEND_INLINE) != 0;
+  if (is_inline || wqe.num_sge > s.limits.max_sge_send) return std::nullopt;
+  const uint32_t rights = Contains(kScatteringRequests, wqe.opcode)
+                              ? mem::kLocalWrite
+                              : mem::kLocalRead;
+  for (uint32_t i = 0; i < wqe.num_sge; ++i) {
+    const auto sge = s.sq.ReadSge<urnic_sq_wqe>(index, i);
+    if (sge.length == 0) continue;
+    const mem::Translation at = s.mrs->CheckLocal(MrKey{sge.lkey}, s.limits.pd,
+                                                  sge.addr, sge.length, rights);
+    if (at.ok() && wqe.num_sge != 1) continue;
+    FailedAccess access{.element = i + 1,
+                        .elements = wqe.num_sge,
+                        .key = sge.lkey,
+                        .address = sge.addr,
+                        .length = sge.length};
+    AddFault(*s.mrs, at.fault, access);
+    return access;
+  }
+  return std::nullopt;
+}
+
+// What the peer was asked for, unless it was a send.
+std::optional<FailedAccess> RemoteAccess(const rc::SendRecord& record,
+                                         const urnic_sq_wqe& wqe) {
+  const RequestKind* kind = FindRequest(record.opcode);
+  if (kind == nullptr || kind->family == RequestFamily::kSend)
+    return std::nullopt;
+  const bool is_flush = kind->family == RequestFamily::kFlush;
+  return FailedAccess{.operation = kind->name,
+                      .key = wqe.rkey,
+                      .address = wqe.remote_addr,
+                      .length = is_flush ? wqe.swap : record.length};
+}
+
+// Of the send request whose completion was taken last.
+std::optional<FailedAccess> AccessOfRequest(const rc::SendState& s,
+                                            const Failure& failure) {
+  const uint32_t index = s.head - 1;
+  const auto wqe = s.sq.Read<urnic_sq_wqe>(index);
+  // The program may already have posted another one in its place.
+  if (wqe.wr_id != failure.wr_id) return std::nullopt;
+  switch (failure.code) {
+    case ErrorCode::kLocalProtection:
+      return FailedElement(s, wqe, index);
+    case ErrorCode::kRemoteAccess:
+    case ErrorCode::kRemoteInvalidRequest:
+    case ErrorCode::kRemoteOperation:
+      return RemoteAccess(s.RecordOf(index), wqe);
+    default:
+      return std::nullopt;
+  }
+}
+
+// Of the peer. None: it named no memory.
+std::optional<FailedAccess> RefusedAccess(const rc::Qp& qp) {
+  const rc::RemoteRange& range = qp.responder().refused();
+  if (range.key == MrKey{}) return std::nullopt;
+  FailedAccess access{
+      .key = range.key.value, .address = range.address, .length = range.length};
+  AddFault(*qp.send_state().mrs, qp.responder().FaultOfRefused(), access);
+  return access;
+}
+
 }  // namespace
 
 void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts) {
@@ -73,6 +153,8 @@ void DescribeRequester(const rc::Qp& qp, Failure& failure) {
   failure.timeouts = s.counters.timeouts;
   failure.sequence_naks = s.counters.sequence_naks;
   failure.rnr_naks = s.counters.rnr_naks;
+  if (failure.is_send) failure.access = AccessOfRequest(s, failure);
+  if (failure.code == ErrorCode::kQpAccess) failure.access = RefusedAccess(qp);
 }
 
 namespace {

@@ -28,6 +28,7 @@ void DescribeWork(const IwarpConnection& connection, Time now,
 void DescribeTcp(const IwarpConnection& connection, Time now,
                  FactWriter& facts);
 
+// Also which access has failed.
 void DescribeRequester(const rc::Qp& qp, Failure& failure);
 
 // All counters of a list, as "rx-packets" for rx_packets.

@@ -34,6 +34,9 @@ struct CoreAndMemory {
       : core(config.limits, config.sq, recv_queue, mrs, &pool->counters()) {}
 
   Core core;
+  // Nothing is acknowledged, so a core counts nothing.
+  uint64_t packets_sent = 0;
+  uint64_t bytes_sent = 0;
 };
 
 template <>
@@ -107,7 +110,15 @@ class QpOf final : public RoceQp {
     return core().OnTimer(now, writer);
   }
   uint32_t Transmit(Time now, std::span<TxSlot> slots) override {
-    return Calls([&](auto& calls) { return calls.Transmit(now, slots); });
+    if constexpr (kIsRc) {
+      return Calls([&](auto& calls) { return calls.Transmit(now, slots); });
+    } else {
+      const uint32_t count = core().Transmit(now, slots);
+      transport_.packets_sent += count;
+      for (const TxSlot& slot : slots.first(count))
+        transport_.bytes_sent += slot.payload_bytes;
+      return count;
+    }
   }
   void OnGatherFault(const TxSlot& slot) override {
     Calls([&](auto& calls) { calls.OnGatherFault(slot); });
@@ -159,8 +170,12 @@ class QpOf final : public RoceQp {
   }
   void DescribeWork(Time now, FactWriter& facts) const override {
     facts.Add("packets-received", packets_received);
-    // Others acknowledge nothing: there is nothing more to say.
-    if constexpr (kIsRc) urnic::DescribeWork(core(), now, facts);
+    if constexpr (kIsRc) {
+      urnic::DescribeWork(core(), now, facts);
+    } else {
+      facts.Add("packets-sent", transport_.packets_sent);
+      facts.Add("bytes-sent", transport_.bytes_sent);
+    }
   }
   void DescribeFailure(Failure& failure) const override {
     DescribePeer(failure);

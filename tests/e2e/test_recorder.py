@@ -80,6 +80,8 @@ def recording_of_a_failure(context):
         client.wait(30)
         path = test_show.one(recordings(place, client.pid), context)
         error = told(context, place, path, "error", "code", "URN1001")[0]
+        context.check(error["peer"].endswith(f" of {beds.SERVER_IP['v4']}"),
+                      error)
         snapshot = told(context, place, path, "snapshot", "failed-lqpn",
                         str(error["lqpn"]))
         context.check({line["object"] for line in snapshot} == {"qp", "cq",

@@ -83,7 +83,7 @@ def begin_transfer(context, place, argv, variables=None):
 
     def sends():
         qps = shown(context, place, 1, "qp", "pid", str(client.pid))
-        return qps and qps[0].get("bytes-acked")
+        return qps and (qps[0].get("bytes-acked") or qps[0].get("bytes-sent"))
 
     bed.await_true(sends, 20, "a transfer")
     return server, client
@@ -205,6 +205,25 @@ print(json.dumps({family.name: family.type for family in families}))
 for _bed in ("vhost", "iwarp-vhost"):
     suite.add(f"{_bed}/rates-and-metrics",
               functools.partial(rates_and_metrics, bed_name=_bed))
+
+
+@suite.test("vhost/rates-of-datagrams")
+def rates_of_datagrams(context):
+    """Nothing acknowledges them, so what is sent is counted."""
+    argv = ["ib_send_bw", "-c", "UD", "-x", "3", "-F", "-D", "10"]
+    context.need(argv[0])
+    with beds.make(context.tools, "vhost") as place:
+        client = begin_transfer(context, place, argv)[1]
+        pid = str(client.pid)
+        qp = one(shown(context, place, 1, "qp", "pid", pid), context)
+        context.check(qp["bytes-sent"] >= qp["packets-sent"] > 0, qp)
+        result = place.run(1, [context.tools.urnic, "top", "-b", "-n", "1",
+                               "-d", "0.5"], rnic=False,
+                           env={"XDG_RUNTIME_DIR": place.directory})
+        context.check_ok(result)
+        line = one([words for words in map(str.split, result.out.splitlines())
+                    if words[1:3] == [pid, str(qp["lqpn"])]], context)
+        context.check(float(line[5]) > 0 and line[6] not in ("0", "-"), line)
 
 
 @suite.test("vhost/errors-in-a-log")

@@ -184,7 +184,7 @@ struct FieldsOf<rc::ReplayRing> {
 };
 
 template <>
-struct FieldsOf<rc::Responder::RemoteRange> {
+struct FieldsOf<rc::RemoteRange> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, address, length, key);

@@ -23,6 +23,16 @@ void Responder::OnGatherFault(Psn psn) {
   (void)FailRead(psn, wire::kNakRemoteOperationalError, QpEvent::kFatal);
 }
 
+mem::MemFault Responder::FaultOfRefused() const {
+  const mem::Translation at =
+      Check(write_.key, pd_, write_.address, write_.length, /*rights=*/0);
+  // What remains is the right, also for an invalidation: it names no address.
+  const bool has_place = write_.length != 0;
+  return at.ok() || (at.fault == mem::MemFault::kRange && !has_place)
+             ? mem::MemFault::kRights
+             : at.fault;
+}
+
 void Responder::NoteNak() const {
   const auto event = (nak_due_ & wire::kAethTypeMask) == wire::kAethRnrNak
                          ? HistoryEvent::kRnrReported
@@ -186,6 +196,22 @@ void Responder::AppendHeld(TxSlot& slot) {
   slot.payload_bytes = bytes;
 }
 
+RxVerdict Responder::AnswerEmpty(const RxPacket& packet) {
+  ReplaySlot* slot = replay_.Add();
+  if (slot == nullptr) {
+    (void)RefuseRequest();
+    return RxVerdict::kTooManyReads;
+  }
+  slot->kind = ReplaySlot::Kind::kEmpty;
+  slot->first_psn = expected_;
+  slot->packets = 1;
+  Advance(packet, 1);
+  slot->msn = msn_;
+  ack_due_ = false;
+  replay_.MarkPending(*slot);
+  return RxVerdict::kAccept;
+}
+
 RxVerdict Responder::OnFlush(const RxPacket& packet) {
   const uint32_t flush = packet.feth().value.value();
   const uint32_t type = flush & wire::kFethTypeMask;
@@ -202,11 +228,11 @@ RxVerdict Responder::OnFlush(const RxPacket& packet) {
   const wire::Reth& reth = packet.reth();
   const MrKey key{reth.rkey.value()};
   const mem::MemoryRegion* region = mrs_->Find(key);
-  if (region == nullptr ||
-      !Check(key, pd_, whole ? region->iova : reth.virtual_address.value(),
-             whole ? 0 : reth.dma_length.value(), rights)
-           .ok()) {
-    return RefuseAccess();
+  RemoteRange range = {reth.virtual_address.value(), reth.dma_length.value(),
+                       key};
+  if (whole) range = {region != nullptr ? region->iova : 0, 0, key};
+  if (!Check(key, pd_, range.address, range.length, rights).ok()) {
+    return RefuseAccess(range);
   }
   return AnswerEmpty(packet);
 }
@@ -247,12 +273,13 @@ RxVerdict Responder::OnDuplicateRead(const RxPacket& packet) {
       length > slot->length - offset || reth.rkey.value() != slot->rkey) {
     return RxVerdict::kDuplicateGone;
   }
-  if (length != 0 && !Check(MrKey{slot->rkey}, slot->pd, slot->address + offset,
-                            length, mem::kRemoteRead)
-                          .ok()) {
+  const RemoteRange range = {slot->address + offset, length, MrKey{slot->rkey}};
+  if (length != 0 &&
+      !Check(range.key, slot->pd, range.address, length, mem::kRemoteRead)
+           .ok()) {
     // Older reads are still answered, ahead of the NAK.
     replay_.DropFrom(slot->first_psn);
-    const RxVerdict verdict = RefuseAccess();
+    const RxVerdict verdict = RefuseAccess(range);
     nak_psn_ = packet.psn();
     return verdict;
   }
@@ -288,9 +315,11 @@ bool Responder::WriteReadResponse(TxSlot& out, ReplaySlot& slot) {
       slot.first_psn + static_cast<int32_t>(slot.answer_next / mtu_);
   mem::Translation at;
   if (chunk != 0) {
-    at = Check(MrKey{slot.rkey}, slot.pd, slot.address + slot.answer_next,
-               chunk, mem::kRemoteRead);
+    const RemoteRange range = {slot.address + slot.answer_next, chunk,
+                               MrKey{slot.rkey}};
+    at = Check(range.key, slot.pd, range.address, chunk, mem::kRemoteRead);
     if (!at.ok()) {
+      write_ = range;
       (void)FailRead(psn, wire::kNakRemoteAccessError, QpEvent::kAccessError);
       return false;
     }

@@ -21,6 +21,13 @@
 
 namespace urnic::rc {
 
+// The memory that a RETH names.
+struct RemoteRange {
+  uint64_t address = 0;
+  uint32_t length = 0;
+  MrKey key;
+};
+
 class Responder {
  public:
   // `replay` is as ReplayRing requires; they all outlive the responder.
@@ -147,6 +154,11 @@ class Responder {
   QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
   RecvQueue& recv_queue() const { return *rq_; }
   MrKey write_key() const { return write_.key; }
+  // With QpEvent::kAccessError: what was refused, and why. Without a key: an
+  // XRC request named no queue. Without bytes: an invalidation, or a flush of a
+  // whole region.
+  const RemoteRange& refused() const { return write_; }
+  mem::MemFault FaultOfRefused() const;
   const ReplayRing& replay() const { return replay_; }
   Psn expected_psn() const { return expected_; }
   uint32_t msn() const { return msn_; }
@@ -159,13 +171,6 @@ class Responder {
   // The NAK that is outstanding for the expected PSN.
   enum class Reported : uint8_t { kNothing, kGap, kNotReady };
 
-  // The memory that a RETH names.
-  struct RemoteRange {
-    uint64_t address = 0;
-    uint32_t length = 0;
-    MrKey key;
-  };
-
   // Copies what it needs of the configuration.
   void Use(const QpConfig& config);
 
@@ -173,7 +178,7 @@ class Responder {
 
   //= IBTA A14: an XRC request uses the receives and PD of the SRQ that it names
   RxVerdict EnterDomain(const RxPacket& packet) {
-    if (packet.xrc_ring == nullptr) return RefuseAccess();
+    if (packet.xrc_ring == nullptr) return RefuseAccess({});
     // A message goes to one queue, which may have been destroyed meanwhile.
     if (message_ != Message::kNone && packet.xrc_ring != rq_->ring()) {
       return RefuseRequest();
@@ -218,7 +223,8 @@ class Responder {
   RxVerdict RefuseRequest() {
     return Refuse(wire::kNakInvalidRequest, QpEvent::kRequestError);
   }
-  RxVerdict RefuseAccess() {
+  RxVerdict RefuseAccess(const RemoteRange& range) {
+    write_ = range;
     return Refuse(wire::kNakRemoteAccessError, QpEvent::kAccessError);
   }
 
@@ -282,7 +288,9 @@ class Responder {
     const RxVerdict taken = TakeReceive();
     if (taken != RxVerdict::kAccept) return taken;
     if (info.first) offset_ = 0;
-    if (info.has_ieth && !Invalidate(packet)) return RefuseAccess();
+    if (info.has_ieth && !Invalidate(packet)) {
+      return RefuseAccess({.key = MrKey{packet.ieth().rkey.value()}});
+    }
     const uint8_t* data = packet.payload;
     const WalkResult walk =
         rq_->Walk(offset_, packet.payload_bytes, *mrs_, pd_,
@@ -380,7 +388,7 @@ class Responder {
       const mem::Translation at = Check(
           range.key, pd_, range.address + begin,
           info.first ? range.length : packet.payload_bytes, mem::kRemoteWrite);
-      if (!at.ok()) return RefuseAccess();
+      if (!at.ok()) return RefuseAccess(range);
       sink.Place(Placement{.packet = position,
                            .from_responder = true,
                            .origin = expected_.value(),
@@ -408,10 +416,10 @@ class Responder {
     const uint32_t length = reth.dma_length.value();
     if (length > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
     const MrKey key{reth.rkey.value()};
+    const uint64_t address = reth.virtual_address.value();
     if (length != 0 &&
-        !Check(key, pd_, reth.virtual_address.value(), length, mem::kRemoteRead)
-             .ok()) {
-      return RefuseAccess();
+        !Check(key, pd_, address, length, mem::kRemoteRead).ok()) {
+      return RefuseAccess({address, length, key});
     }
     //= IBTA 9.7.4.1.3: the responder holds at most max_dest_rd_atomic reads and
     //= atomics at a time
@@ -424,7 +432,7 @@ class Responder {
     slot->first_psn = expected_;
     slot->packets = std::max(
         1u, static_cast<uint32_t>((uint64_t{length} + mtu_ - 1) / mtu_));
-    slot->address = reth.virtual_address.value();
+    slot->address = address;
     slot->rkey = key.value;
     slot->pd = pd_;
     slot->length = slot->answer_end = length;
@@ -442,9 +450,9 @@ class Responder {
     if ((access_ & mem::kRemoteAtomic) == 0) return RefuseRequest();
     //= IBTA 9.4.5: the address of an atomic is a multiple of eight
     if ((address & 7) != 0) return RefuseRequest();
-    const mem::Translation at =
-        Check(MrKey{eth.rkey.value()}, pd_, address, 8, mem::kRemoteAtomic);
-    if (!at.ok()) return RefuseAccess();
+    const MrKey key{eth.rkey.value()};
+    const mem::Translation at = Check(key, pd_, address, 8, mem::kRemoteAtomic);
+    if (!at.ok()) return RefuseAccess({address, 8, key});
     if ((at.host & 7) != 0) return RefuseRequest();
     ReplaySlot* slot = replay_.Add();
     if (slot == nullptr) {
@@ -476,21 +484,7 @@ class Responder {
 
   // The answer is an empty read response. A duplicate is answered again, but
   // not executed again.
-  RxVerdict AnswerEmpty(const RxPacket& packet) {
-    ReplaySlot* slot = replay_.Add();
-    if (slot == nullptr) {
-      (void)RefuseRequest();
-      return RxVerdict::kTooManyReads;
-    }
-    slot->kind = ReplaySlot::Kind::kEmpty;
-    slot->first_psn = expected_;
-    slot->packets = 1;
-    Advance(packet, 1);
-    slot->msn = msn_;
-    ack_due_ = false;
-    replay_.MarkPending(*slot);
-    return RxVerdict::kAccept;
-  }
+  RxVerdict AnswerEmpty(const RxPacket& packet);
 
   //= IBTA A19.4.2: an atomic write stores eight aligned bytes in one step
   template <typename Sink>
@@ -503,9 +497,9 @@ class Responder {
         (address & 7) != 0) {
       return RefuseRequest();
     }
-    const mem::Translation at =
-        Check(MrKey{reth.rkey.value()}, pd_, address, 8, mem::kRemoteWrite);
-    if (!at.ok()) return RefuseAccess();
+    const MrKey key{reth.rkey.value()};
+    const mem::Translation at = Check(key, pd_, address, 8, mem::kRemoteWrite);
+    if (!at.ok()) return RefuseAccess({address, 8, key});
     if ((at.host & 7) != 0) return RefuseRequest();
     const Psn psn = expected_;
     const RxVerdict verdict = AnswerEmpty(packet);
@@ -562,7 +556,7 @@ class Responder {
 
   ReplayRing replay_;
   cc::NotificationPoint notifier_;
-  RemoteRange write_;  // of the current write of several packets
+  RemoteRange write_;  // of the current write of several packets; see refused()
   Psn nak_psn_;
   // With a gap or held_: the newest that was dropped, if not before expected_.
   Psn dropped_psn_;

@@ -216,6 +216,12 @@ void AddQp(const Facts& qp, Families& families) {
         {"path-waiting", "queue pairs that wait for the path"},
         {"cwnd", "congestion window of TCP in segments"},
         {"rtt-ns", "smoothed round trip in nanoseconds"}}};
+  // Beside those of requesters.
+  static constexpr std::array<std::pair<const char*, const char*>, 3>
+      kCounters = {
+          {{"packets-received", "packets that the queue pair was given"},
+           {"packets-sent", "packets of UC and UD"},
+           {"bytes-sent", "bytes of messages of UC and UD"}}};
   Labels labels = OwnerLabels(qp);
   for (const char* const name : {"lqpn", "type", "dst-addr", "rqpn"}) {
     const std::string value = ValueOf(qp, name);
@@ -232,11 +238,10 @@ void AddQp(const Facts& qp, Families& families) {
                    if (!value.empty())
                      AddCounter(metric, text, labels, value, families);
                  });
-  const std::string received = ValueOf(qp, "packets-received");
-  if (!received.empty()) {
-    AddCounter(MetricName("qp", "packets_received"),
-               "packets that the queue pair was given", labels, received,
-               families);
+  for (const auto& [name, help] : kCounters) {
+    const std::string value = ValueOf(qp, name);
+    if (!value.empty())
+      AddCounter(MetricName("qp", name), help, labels, value, families);
   }
   for (const auto& [name, help] : kGauges) {
     const std::string value = ValueOf(qp, name);

@@ -73,7 +73,7 @@ std::string PortLine(const Facts* before, const Facts& now, double seconds) {
 }
 
 struct QpLine {
-  double acked = 0;
+  double bytes = 0;
   std::string text;
 };
 
@@ -86,14 +86,18 @@ QpLine LineOf(const Facts* before, const Facts& qp, double seconds) {
       rtt_ns ? FormatText("%.1f", static_cast<double>(*rtt_ns) / 1e3) : "-";
   const auto unacked = NumberOf(qp, "unacked-requests");
   const std::string peer = ValueOf(qp, "dst-addr");
-  return {.acked = rate("bytes-acked").value_or(0),
+  // UC and UD know what they have sent, and RC what has arrived as well.
+  const auto bytes =
+      rate("bytes-acked") ? rate("bytes-acked") : rate("bytes-sent");
+  const auto packets =
+      rate("requests-sent") ? rate("requests-sent") : rate("packets-sent");
+  return {.bytes = bytes.value_or(0),
           .text = FormatText(
               "%-12s %8s %8s %-7s %-5s %8s %8s %8s %8s %8s %s\n",
               ValueOf(qp, "link").c_str(), ValueOf(qp, "pid").c_str(),
               ValueOf(qp, "lqpn").c_str(), ValueOf(qp, "type").c_str(),
-              ValueOf(qp, "state").c_str(), Gbits(rate("bytes-acked")).c_str(),
-              Count(rate("requests-sent")).c_str(),
-              Count(rate("requests-resent")).c_str(),
+              ValueOf(qp, "state").c_str(), Gbits(bytes).c_str(),
+              Count(packets).c_str(), Count(rate("requests-resent")).c_str(),
               unacked ? absl::StrCat(*unacked).c_str() : "-", rtt.c_str(),
               peer.empty() ? "-" : peer.c_str())};
 }
@@ -130,7 +134,7 @@ std::string TopText(const TopLook& before, const TopLook& now, size_t lines) {
   std::vector<QpLine> qps;
   for (const Facts& qp : now.qps)
     qps.push_back(LineOf(FindSame(before.qps, qp, "lqpn"), qp, seconds));
-  std::ranges::stable_sort(qps, std::ranges::greater(), &QpLine::acked);
+  std::ranges::stable_sort(qps, std::ranges::greater(), &QpLine::bytes);
   for (const QpLine& line : qps) text += line.text;
   // A program may be another user's, and the terminal obeys what is not
   // printable.

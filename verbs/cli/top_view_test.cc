@@ -49,6 +49,22 @@ TEST(TopViewTest, RatesAreThoseBetweenTheLooks) {
                                                 "12.3", "10.0.0.2"}));
 }
 
+// They are not acknowledged.
+TEST(TopViewTest, DatagramsCountWhenTheyAreSent) {
+  const auto qp = [](uint64_t bytes) {
+    return *ParseFacts(
+        "qp\tlink:urnic0/1\tlqpn=17\ttype:UD\tstate:RTS\tpid=7\tcomm:x"
+        "\t-\tpackets-sent=" +
+        std::to_string(bytes / 1000) + "\tbytes-sent=" + std::to_string(bytes));
+  };
+  const auto lines = WordsOf(
+      TopText({kStart, {}, {qp(0)}},
+              {kStart + std::chrono::seconds(2), {}, {qp(500'000)}}, 0));
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[3][5], "0.00");
+  EXPECT_EQ(lines[3][6], "250");
+}
+
 TEST(TopViewTest, TheBusiestComesFirstAndTheScreenIsTheLimit) {
   const TopLook before = {kStart, {}, {Qp(1, 0), Qp(2, 0), Qp(3, 0)}};
   const TopLook now = {

@@ -21,6 +21,36 @@ std::string LastAnswer(const Failure& f) {
                       DurationText(f.at - f.answered_at), " before");
 }
 
+std::string AccessText(const FailedAccess& a, const char* key_name) {
+  const std::string key = absl::StrCat(key_name, " 0x", absl::Hex(a.key));
+  if (a.length == 0) return key;
+  return absl::StrCat(a.length, " bytes at 0x", absl::Hex(a.address), " with ",
+                      key);
+}
+
+std::string FaultText(const FailedAccess& a) {
+  switch (a.fault) {
+    case mem::MemFault::kKey:
+      return "the key is not valid";
+    case mem::MemFault::kPd:
+      return "the key belongs to another protection domain";
+    case mem::MemFault::kRange:
+      return absl::StrCat("the region has ", a.region_length, " bytes at 0x",
+                          absl::Hex(a.region_address));
+    case mem::MemFault::kRights:
+      return "the key does not give the right";
+    default:
+      return "the key is right, but the memory cannot be accessed";
+  }
+}
+
+std::string RefusalText(const Failure& f) {
+  const std::string nak = absl::StrCat("the peer's NAK names PSN ", f.psn);
+  if (!f.access.has_value()) return nak;
+  return absl::StrCat(nak, ", of a request (", std::string(f.access->operation),
+                      ") for ", AccessText(*f.access, "rkey"));
+}
+
 std::string Naks(const Failure& f) {
   return absl::StrCat("so far the queue pair had ", f.sequence_naks,
                       " sequence NAKs, ", f.rnr_naks, " RNR NAKs and ",
@@ -44,7 +74,16 @@ std::string WhyText(const Failure& f) {
     case ErrorCode::kRemoteInvalidRequest:
     case ErrorCode::kRemoteOperation:
       if (!f.has_requester) break;
-      return absl::StrCat("the peer's NAK names PSN ", f.psn);
+      return RefusalText(f);
+    case ErrorCode::kLocalProtection:
+      if (!f.access.has_value()) break;
+      return absl::StrCat(
+          "element ", f.access->element, " of ", f.access->elements, ", ",
+          AccessText(*f.access, "lkey"), ": ", FaultText(*f.access));
+    case ErrorCode::kQpAccess:
+      if (!f.access.has_value()) break;
+      return absl::StrCat(AccessText(*f.access, "rkey"), ": ",
+                          FaultText(*f.access));
     case ErrorCode::kPeerTerminated:
     case ErrorCode::kWeTerminated:
       return absl::StrCat("the error (layer, type, code) is 0x",

@@ -13,7 +13,7 @@
 //   keep      the file stays when the program closes the port or calls exit().
 //             Otherwise it stays if the program was killed, or if something has
 //             failed: a program that fails often ends at once, and the question
-//             why comes later. Refused calls alone are no reason
+//             why comes later. Refused calls alone do not keep it
 //   dir:/DIR  where, instead of "recordings" in the user's own directory
 //             (verbs/libc/owner_dir.h)
 //   size:16M  room for a recording; 1M if not given. The file has twice as much
