@@ -38,8 +38,9 @@ ErrorCode CodeOfStatus(uint8_t status) {
   }
 }
 
-Failure FailureOf(ErrorCode code, const EngineQp& qp) {
-  Failure failure{.code = code, .qpn = qp.qpn(), .qp = &qp};
+Failure FailureOf(Failure failure, const EngineQp& qp) {
+  failure.qpn = qp.qpn();
+  failure.qp = &qp;
   qp.DescribeFailure(failure);
   return failure;
 }

@@ -73,7 +73,7 @@ struct Failure {
   RxVerdict cause = RxVerdict::kAccept;
   uint64_t wr_id = 0;
 
-  // RC: what access failed, as far as it is known.
+  // RC: the memory that could not be accessed, if it is known.
   std::optional<FailedAccess> access = {};
 
   // RC: the requester.
@@ -92,8 +92,11 @@ struct Failure {
 // not success.
 ErrorCode CodeOfStatus(uint8_t status);
 
-// What is known of a queue pair now.
-Failure FailureOf(ErrorCode code, const EngineQp& qp);
+// What is known of a queue pair now, added to what is known of its failure.
+Failure FailureOf(Failure failure, const EngineQp& qp);
+inline Failure FailureOf(ErrorCode code, const EngineQp& qp) {
+  return FailureOf(Failure{.code = code}, qp);
+}
 
 class Failures {
  public:

@@ -136,16 +136,14 @@ class FlowSink {
         point, SubjectOf(qp),
         {cqe.wr_id, cqe.status, cqe.opcode, cqe.byte_len});
     if (code != ErrorCode::kFlushed) {
-      Failure failure{.code = code,
-                      .qpn = qp.qpn(),
-                      .qp = &qp,
-                      .has_request = true,
-                      .is_send = point == TracePoint::kSendCompleted,
-                      .status = cqe.status,
-                      .cause = cause,
-                      .wr_id = cqe.wr_id};
-      qp.DescribeFailure(failure);
-      failures_.Add(failure);
+      const bool is_send = point == TracePoint::kSendCompleted;
+      failures_.Add(FailureOf(Failure{.code = code,
+                                      .has_request = true,
+                                      .is_send = is_send,
+                                      .status = cqe.status,
+                                      .cause = cause,
+                                      .wr_id = cqe.wr_id},
+                              qp));
     }
     return static_cast<uint32_t>(code);
   }

@@ -110,15 +110,14 @@ class QpOf final : public RoceQp {
     return core().OnTimer(now, writer);
   }
   uint32_t Transmit(Time now, std::span<TxSlot> slots) override {
-    if constexpr (kIsRc) {
-      return Calls([&](auto& calls) { return calls.Transmit(now, slots); });
-    } else {
-      const uint32_t count = core().Transmit(now, slots);
+    const uint32_t count =
+        Calls([&](auto& calls) { return calls.Transmit(now, slots); });
+    if constexpr (!kIsRc) {
       transport_.packets_sent += count;
       for (const TxSlot& slot : slots.first(count))
         transport_.bytes_sent += slot.payload_bytes;
-      return count;
     }
+    return count;
   }
   void OnGatherFault(const TxSlot& slot) override {
     Calls([&](auto& calls) { calls.OnGatherFault(slot); });

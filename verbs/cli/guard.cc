@@ -30,6 +30,7 @@
 #include "verbs/cli/format_text.h"
 #include "verbs/cli/held_process.h"
 #include "verbs/cli/offender_watch.h"
+#include "verbs/cli/rnic_facts.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
@@ -153,13 +154,10 @@ std::optional<Offender> OffenderOf(const PortKey& port, const Facts& facts) {
   return offender;
 }
 
-using Answer = absl::StatusOr<std::string>;
-
-absl::StatusOr<std::vector<Offender>> OffendersIn(const RnicProcess& rnic,
-                                                  const Answer& answer) {
-  if (!answer.ok()) return answer.status();
-  const auto objects = ParseFactList(*answer);
-  if (!objects.ok()) return Unreadable(rnic, objects.status());
+absl::StatusOr<std::vector<Offender>> OffendersIn(
+    const RnicProcess& rnic, const absl::StatusOr<std::string>& answer) {
+  const auto objects = ObjectsIn(rnic, answer);
+  if (!objects.ok()) return objects.status();
   std::vector<Offender> offenders;
   for (const Facts& facts : *objects) {
     auto offender = OffenderOf({rnic.directory, rnic.device}, facts);

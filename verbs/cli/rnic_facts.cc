@@ -5,11 +5,9 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "verbs/cli/fact_list.h"
 
 namespace urnic {
-namespace {
 
 absl::StatusOr<std::vector<Facts>> ObjectsIn(
     const RnicProcess& rnic, const absl::StatusOr<std::string>& answer) {
@@ -18,8 +16,6 @@ absl::StatusOr<std::vector<Facts>> ObjectsIn(
   if (objects.ok()) return objects;
   return Unreadable(rnic, objects.status());
 }
-
-}  // namespace
 
 std::vector<Facts> ObjectsOfAll(std::vector<RnicProcess>& rnics,
                                 const std::string& kind, const char* command,

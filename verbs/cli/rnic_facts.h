@@ -5,10 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "ras/facts/facts.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
+
+// The objects of an answer to a question of `urnic show`, or why there are
+// none.
+absl::StatusOr<std::vector<Facts>> ObjectsIn(
+    const RnicProcess& rnic, const absl::StatusOr<std::string>& answer);
 
 // All objects of a kind of `urnic show`, of several programs. Says on stderr,
 // after "urnic COMMAND: ", what is wrong with those that do not answer, removes

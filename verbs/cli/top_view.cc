@@ -87,10 +87,12 @@ QpLine LineOf(const Facts* before, const Facts& qp, double seconds) {
   const auto unacked = NumberOf(qp, "unacked-requests");
   const std::string peer = ValueOf(qp, "dst-addr");
   // UC and UD know what they have sent, and RC what has arrived as well.
-  const auto bytes =
-      rate("bytes-acked") ? rate("bytes-acked") : rate("bytes-sent");
-  const auto packets =
-      rate("requests-sent") ? rate("requests-sent") : rate("packets-sent");
+  const auto either = [&](std::string_view first, std::string_view second) {
+    const auto known = rate(first);
+    return known ? known : rate(second);
+  };
+  const auto bytes = either("bytes-acked", "bytes-sent");
+  const auto packets = either("requests-sent", "packets-sent");
   return {.bytes = bytes.value_or(0),
           .text = FormatText(
               "%-12s %8s %8s %-7s %-5s %8s %8s %8s %8s %8s %s\n",

@@ -59,8 +59,10 @@ int Set(const TraceArguments& arguments) {
     return Complain(
         kCommand, absl::NotFoundError("no program with this pid has an RNIC"));
   int exit_status = kExitOk;
-  for (const RnicProcess& rnic : *found) {
-    const auto answer = AskRnic(rnic, absl::StrCat("trace ", arguments.set));
+  const auto answers = AskRnics(*found, absl::StrCat("trace ", arguments.set));
+  for (size_t i = 0; i != answers.size(); ++i) {
+    const RnicProcess& rnic = (*found)[i];
+    const auto& answer = answers[i];
     if (answer.ok()) continue;
     exit_status =
         Complain(kCommand, absl::IsUnavailable(answer.status())

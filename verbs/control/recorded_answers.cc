@@ -32,8 +32,8 @@ Describer DescriberOf(std::string_view request) {
   return request == "show snapshot" ? DescribeSnapshots : nullptr;
 }
 
-// Replaces the number at each `prefix`, of which the first `kept` characters
-// stay.
+// Replaces each number that begins with or follows `prefix`. The first `kept`
+// characters of the prefix stay.
 void Mask(std::string& text, std::string_view prefix, size_t kept) {
   constexpr std::string_view kMasked = "masked";
   for (size_t at = text.find(prefix); at != std::string::npos;
