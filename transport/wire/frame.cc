@@ -19,12 +19,12 @@ RxVerdict ParseUdp(Reader reader, FrameView& out) {
   const size_t bytes = reader.rest().size();
   const Udp* udp = reader.Take<Udp>();
   if (udp == nullptr) return RxVerdict::kTruncated;
-  if (FindWire(Carrier::kUdp, udp->dst_port.value()) != Wire::kRoce) {
-    return RxVerdict::kNotRoce;
-  }
+  const Wire wire = FindWire(Carrier::kUdp, udp->dst_port.value());
+  if (wire == Wire::kNone) return RxVerdict::kNotRoce;
   if (udp->length.value() != bytes) return RxVerdict::kBadUdpLength;
   out.udp_src_port = udp->src_port.value();
-  return SetPayload(reader, RxVerdict::kAccept, out);
+  return SetPayload(
+      reader, wire == Wire::kRud ? RxVerdict::kRud : RxVerdict::kAccept, out);
 }
 
 // Continues after an IP header with this protocol field.

@@ -38,8 +38,8 @@ struct FrameView {
   // Bytes after it are the padding of a short frame.
   const uint8_t* l3 = nullptr;
   uint32_t l3_bytes = 0;
-  // Of a RoCE packet: BTH to ICRC. Of an ICMP message, a TCP segment or a
-  // fragment: the bytes after the IP header.
+  // Of a RoCE packet: BTH to ICRC; of RUD: base header to CRC. Of an ICMP
+  // message, a TCP segment or a fragment: the bytes after the IP header.
   const uint8_t* payload = nullptr;
   uint32_t payload_bytes = 0;
   Gid src;  // IPv4 addresses as ::ffff:a.b.c.d; unset for ARP
@@ -59,8 +59,9 @@ struct FrameView {
 // ParseRoce(out.payload, out.payload_bytes). kArp, kIcmp: an ARP message, or an
 // ICMP or ICMPv6 message whose own fields are not yet checked. kIpFragment:
 // continue with ParseFragment() (fragment.h). These three are for the host core
-// (transport/net). kTcp: continue with ParseTcp() (tcp.h). Anything else is the
-// reason to drop the frame; `out` is unspecified.
+// (transport/net). kTcp: continue with ParseTcp() (tcp.h); kRud: with
+// ParseRud() (rud.h). Anything else is the reason to drop the frame; `out` is
+// unspecified.
 //
 // Checked: EtherType, one optional 802.1Q tag, IP version, header length (IP
 // options and extension headers are refused), the IPv4 header checksum, no

@@ -7,6 +7,8 @@
 namespace urnic::wire {
 
 inline constexpr uint16_t kRoceUdpPort = 4791;  // version 2; by IANA
+// RUD (rud.h). IANA assigns no port of this range.
+inline constexpr uint16_t kRudUdpPort = 54791;
 
 //= RFC 768: the length counts the UDP header and the payload
 struct Udp {

@@ -20,6 +20,7 @@ enum class Wire : uint8_t {
   // Wires of flows.
   kRoce,  // both versions
   kTcp,   // iWARP
+  kRud,
 };
 
 // The protocol that carries the wire and numbers it.
@@ -44,6 +45,7 @@ inline constexpr WireRow kWires[] = {
     {Carrier::kIpv6, kIpProtocolIcmpv6, Wire::kIcmp},
     {Carrier::kIpv6, kIpProtocolTcp, Wire::kTcp},
     {Carrier::kUdp, kRoceUdpPort, Wire::kRoce},
+    {Carrier::kUdp, kRudUdpPort, Wire::kRud},
 };
 
 constexpr Wire FindWire(Carrier carrier, uint16_t number) {

@@ -1,0 +1,74 @@
+#include "transport/wire/rud.h"
+
+namespace urnic::wire {
+namespace {
+
+bool DataFits(const RudPacket& packet) {
+  const RudData& data = packet.data();
+  return RudDataFits(data.total.value(), data.offset.value(),
+                     data.stride.value(), data.number, packet.payload_bytes);
+}
+
+bool ReadFits(const RudRead& read) {
+  const uint32_t stride = read.stride.value();
+  if (stride == 0) return false;
+  const uint32_t packets = RudPackets(read.total.value(), stride);
+  if (packets > kRudMaxPackets) return false;
+  const uint64_t wanted = read.packets.value();
+  return wanted != 0 && (wanted & ~RudAllPackets(packets)) == 0;
+}
+
+bool CompletionsFit(uint32_t bytes) {
+  constexpr uint32_t kEach = sizeof(RudCompletion);
+  return bytes != 0 && bytes % kEach == 0 &&
+         bytes <= kRudMaxCompletions * kEach;
+}
+
+bool Fits(const RudPacket& packet) {
+  switch (packet.type) {
+    case RudType::kData:
+    case RudType::kThirdData:
+      return DataFits(packet);
+    case RudType::kReadRequest:
+    case RudType::kThirdReadRequest:
+      return packet.payload_bytes == 0 && ReadFits(packet.read());
+    case RudType::kFifo:
+      return true;
+    case RudType::kCompletion:
+      return CompletionsFit(packet.payload_bytes);
+    case RudType::kNotice:
+      return packet.payload_bytes == 0 && packet.notice().reason < kRudReasons;
+    case RudType::kStateRequest:
+      return packet.payload_bytes == 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+RxVerdict ParseRud(const uint8_t* bytes, uint32_t length, RudPacket& out) {
+  if (length < sizeof(RudBase) + kRudCrcBytes) return RxVerdict::kTruncated;
+  const RudBase& base = *reinterpret_cast<const RudBase*>(bytes);
+  if (base.version() != kRudVersion) return RxVerdict::kRudBadVersion;
+  const uint32_t headers = RudHeaderBytes(base.type());
+  if (headers == 0) return RxVerdict::kRudMalformed;
+  if (length < headers + kRudCrcBytes) return RxVerdict::kTruncated;
+  out.base = &base;
+  out.type = static_cast<RudType>(base.type());
+  out.payload = bytes + headers;
+  out.payload_bytes = length - headers - kRudCrcBytes;
+  const bool known =
+      (base.flags & ~kRudFlags) == 0 && (base.notify & ~kRudNotifications) == 0;
+  if (!known || out.payload_bytes != base.payload_bytes.value() || !Fits(out)) {
+    return RxVerdict::kRudMalformed;
+  }
+  return RxVerdict::kAccept;
+}
+
+Crc32c RudCrcOfAddresses(const Gid& source, const Gid& target) {
+  Crc32c crc;
+  crc.Add(source.bytes).Add(target.bytes);
+  return crc;
+}
+
+}  // namespace urnic::wire
