@@ -1,0 +1,49 @@
+#pragma once
+
+// Answers that a window owes its peers: completions and notices. Their number
+// is limited; one that finds no room is dropped, and its peer asks again.
+
+#include <cstdint>
+
+#include "transport/rud/context_pool.h"
+#include "transport/wire/rud.h"
+
+namespace urnic::rud {
+
+struct Answer {
+  bool is_notice = false;
+  bool marked = false;
+  uint8_t path = 0;
+  wire::RudReason reason = {};
+  uint32_t peer = 0;
+  uint32_t window = 0;  // of the peer
+  ContextId context;    // of the peer
+  ContextId local = {};
+  uint64_t tid = 0;
+  uint64_t arrived = 0;
+  uint64_t pvo = 0;
+};
+
+class Answers {
+ public:
+  static constexpr uint32_t kMax = 256;
+
+  bool empty() const { return first_ == end_; }
+  // False: there is no room.
+  bool Add(const Answer& answer) {
+    if (end_ - first_ == kMax) return false;
+    ring_[end_++ % kMax] = answer;
+    return true;
+  }
+  // REQUIRES: !empty()
+  const Answer& Front() const { return ring_[first_ % kMax]; }
+  void Pop() { ++first_; }
+  void Clear() { first_ = end_; }
+
+ private:
+  uint32_t first_ = 0;
+  uint32_t end_ = 0;
+  Answer ring_[kMax];
+};
+
+}  // namespace urnic::rud

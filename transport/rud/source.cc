@@ -1,0 +1,573 @@
+#include "transport/rud/source.h"
+
+#include <bit>
+
+#include "transport/mem/mr_table.h"
+#include "transport/wire/appender.h"
+
+namespace urnic::rud {
+namespace {
+
+using wire::Be;
+using wire::RudType;
+
+// The fields by which a data packet says where it belongs.
+struct DataPlace {
+  ContextId to;
+  ContextId from;
+  uint64_t tid;
+  uint64_t pvo;  // of the transfer
+  uint32_t total;
+  uint16_t stride;
+};
+
+// Appends the headers of packet `number`, and returns its payload's offset in
+// the transfer.
+uint32_t AppendData(TxPacket& out, wire::RudBase base, const DataPlace& place,
+                    uint8_t number) {
+  const uint32_t offset = uint32_t{number} * place.stride;
+  out.payload_bytes = wire::RudPayloadOf(place.total, place.stride, number);
+  base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(out.payload_bytes));
+  wire::RudTransfer transfer;
+  transfer.context = ToWire(place.to);
+  transfer.tid = Be<uint64_t>(place.tid);
+  wire::RudData data;
+  data.pvo = Be<uint64_t>(place.pvo + offset);
+  data.total = Be<uint32_t>(place.total);
+  data.offset = Be<uint32_t>(offset);
+  data.stride = Be<uint16_t>(place.stride);
+  data.number = number;
+  data.source = ToWire(place.from);
+  wire::Appender appender(out.headers);
+  appender.Append(base);
+  appender.Append(transfer);
+  appender.Append(data);
+  out.header_bytes = static_cast<uint16_t>(appender.size());
+  return offset;
+}
+
+bool StrideFits(uint32_t total, uint32_t stride) {
+  return stride != 0 && wire::RudPackets(total, stride) <= wire::kRudMaxPackets;
+}
+
+bool PacketsFit(uint64_t packets, uint32_t total, uint32_t stride) {
+  return packets != 0 && StrideFits(total, stride) &&
+         (packets & ~wire::RudAllPackets(wire::RudPackets(total, stride))) == 0;
+}
+
+constexpr uint8_t kNotifications =
+    URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
+static_assert(URNIC_RUD_NOTIFY_SOURCE == wire::kRudNotifySource);
+static_assert(URNIC_RUD_NOTIFY_TARGET == wire::kRudNotifyTarget);
+
+}  // namespace
+
+// --- Read requests -----------------------------------------------------------
+
+RxVerdict Source::OnReadRequest(const RxPacket& packet) {
+  const ContextId id = IdOf(packet.transfer().context);
+  Context* const context = contexts_.Find(id.number, config_.number);
+  if (context == nullptr) return RxVerdict::kRudUnknownContext;
+  if (context->key != id.key) return RxVerdict::kRudOldContext;
+  //= document C: a read request is dropped silently if its context is busy
+  if (IsBusy(*context)) return RxVerdict::kRudBusy;
+  //= document C: a read request is ignored if its tid is not larger than that
+  //of = the context
+  const uint64_t tid = packet.transfer().tid.value();
+  if (tid <= context->tid) return RxVerdict::kRudStale;
+  const wire::RudRead& read = packet.read();
+  const PvoTranslation found =
+      tces_.Check(config_.job, {read.source_pvo.value()}, read.total.value(),
+                  mem::kRemoteRead);
+  if (found.fault == PvoFault::kOwner) return RxVerdict::kRudForeignTable;
+  if (found.fault == PvoFault::kKey) {
+    failed_ = true;
+    return RxVerdict::kRudStaleKey;
+  }
+  context->tid = tid;
+  context->path = packet.base->path;
+  context->peer = packet.peer;
+  context->peer_window = packet.base->source_window.value();
+  context->peer_context = IdOf(read.target);
+  if (found.fault != PvoFault::kNone) {
+    context->state = ContextState::kEnded;
+    (void)answers_.Add({.is_notice = true,
+                        .marked = packet.marked,
+                        .path = context->path,
+                        .reason = wire::RudReason::kAccess,
+                        .peer = context->peer,
+                        .window = context->peer_window,
+                        .context = context->peer_context,
+                        .local = id,
+                        .tid = tid,
+                        .pvo = read.source_pvo.value()});
+    return RxVerdict::kRudAccess;
+  }
+  context->state = ContextState::kSending;
+  context->notify = packet.base->notify;
+  context->marked = packet.marked;
+  context->total = read.total.value();
+  context->stride = read.stride.value();
+  context->source_pvo = read.source_pvo.value();
+  context->target_pvo = read.target_pvo.value();
+  context->unsent = read.packets.value();
+  AddRead(*context);
+  return RxVerdict::kAccept;
+}
+
+void Source::AddRead(Context& context) {
+  const uint32_t number = contexts_.NumberOf(context);
+  if (reads_++ == 0) {
+    first_read_ = number;
+  } else {
+    contexts_.At(last_read_).next = number;
+  }
+  last_read_ = number;
+}
+
+void Source::RemoveFirstRead() {
+  first_read_ = contexts_.At(first_read_).next;
+  --reads_;
+}
+
+void Source::Forget(uint32_t context) {
+  if (contexts_.At(context).state != ContextState::kSending) return;
+  for (uint32_t i = reads_; i != 0; --i) {
+    Context& first = contexts_.At(first_read_);
+    RemoveFirstRead();
+    if (contexts_.NumberOf(first) != context) AddRead(first);
+  }
+}
+
+// --- Answers to us -----------------------------------------------------------
+
+RxVerdict Source::OnCompletions(const RxPacket& packet) {
+  RxVerdict verdict = RxVerdict::kAccept;
+  for (uint32_t i = 0; i < packet.completions(); ++i) {
+    const wire::RudCompletion& done = packet.completion(i);
+    const ContextId id = IdOf(done.source);
+    Context* const context = contexts_.Find(id.number, config_.number);
+    if (context == nullptr || context->key != id.key) {
+      verdict = RxVerdict::kRudUnknownContext;
+      continue;
+    }
+    //= document C: the upper layer ignores completions with stale tids
+    if (context->tid != done.tid.value() ||
+        context->state != ContextState::kAwaiting) {
+      verdict = RxVerdict::kRudStale;
+      continue;
+    }
+    urnic_rud_receive entry = {};
+    entry.type = URNIC_RUD_GOT_COMPLETION;
+    const bool marked = (packet.base->flags & wire::kRudMarked) != 0;
+    entry.flags = marked ? URNIC_RUD_MARKED : 0;
+    entry.path = done.path;
+    entry.source_window = packet.base->source_window.value();
+    entry.peer = packet.peer;
+    entry.context = id.value();
+    entry.tid = context->tid;
+    if (receive_.Push(entry, {})) {
+      context->state = ContextState::kIdle;
+    } else {
+      verdict = RxVerdict::kRudFifoFull;
+    }
+  }
+  return verdict;
+}
+
+RxVerdict Source::OnNotice(const RxPacket& packet) {
+  const wire::RudNotice& notice = packet.notice();
+  const ContextId id = IdOf(packet.transfer().context);
+  Context* const context = contexts_.Find(id.number, config_.number);
+  if (context == nullptr || context->key != id.key)
+    return RxVerdict::kRudUnknownContext;
+  const bool refused =
+      notice.reason == static_cast<uint8_t>(wire::RudReason::kAccess);
+  const bool expected = context->state == ContextState::kAwaiting ||
+                        (refused && context->own_read);
+  if (!expected || context->tid != packet.transfer().tid.value())
+    return RxVerdict::kRudStale;
+  urnic_rud_receive entry = {};
+  entry.type = refused ? URNIC_RUD_GOT_REFUSAL : URNIC_RUD_GOT_STATE;
+  const bool marked = (packet.base->flags & wire::kRudMarked) != 0;
+  entry.flags = marked ? URNIC_RUD_MARKED : 0;
+  entry.path = packet.base->path;
+  entry.source_window = packet.base->source_window.value();
+  entry.peer = packet.peer;
+  entry.context = id.value();
+  entry.tid = context->tid;
+  entry.arrived = notice.arrived.value();
+  entry.pvo = notice.pvo.value();
+  if (!receive_.Push(entry, {})) return RxVerdict::kRudFifoFull;
+  if (refused) {
+    context->state = ContextState::kEnded;
+    context->own_read = false;
+  }
+  return RxVerdict::kAccept;
+}
+
+// --- Commands ----------------------------------------------------------------
+
+urnic_rud_status Source::TakeContext(Context*& context) {
+  const ContextId id = ContextId::Of(command_.local_context);
+  context = contexts_.Find(id.number, config_.number);
+  if (context == nullptr || context->key != id.key)
+    return URNIC_RUD_BAD_CONTEXT;
+  if (context->state == ContextState::kSending) return URNIC_RUD_BUSY;
+  if (command_.tid <= context->tid) return URNIC_RUD_OLD_TID;
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::BeginWrite() {
+  if (!PacketsFit(command_.packets, command_.bytes, command_.stride))
+    return URNIC_RUD_BAD_REQUEST;
+  const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+  const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
+  if (is_inline && command_.bytes > URNIC_RUD_INLINE)
+    return URNIC_RUD_BAD_REQUEST;
+  // Nobody at the other end knows when all of it has arrived.
+  if (to_fifo && command_.notify != 0) return URNIC_RUD_BAD_REQUEST;
+  Context* context = nullptr;
+  if (!to_fifo) {
+    const urnic_rud_status status = TakeContext(context);
+    if (status != URNIC_RUD_SENT) return status;
+  }
+  if (is_inline) {
+    source_ = send_.InlineAddress();
+  } else {
+    const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
+                                             command_.bytes, mem::kLocalRead);
+    if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
+    source_ = found.address;
+  }
+  if (context != nullptr) {
+    context->tid = command_.tid;
+    context->own_read = false;
+    context->state = (command_.notify & URNIC_RUD_NOTIFY_SOURCE) != 0
+                         ? ContextState::kAwaiting
+                         : ContextState::kIdle;
+  }
+  unsent_ = command_.packets;
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::BeginRead() {
+  if (!PacketsFit(command_.packets, command_.bytes, command_.stride) ||
+      command_.flags != 0) {
+    return URNIC_RUD_BAD_REQUEST;
+  }
+  Context* context = nullptr;
+  const urnic_rud_status status = TakeContext(context);
+  if (status != URNIC_RUD_SENT) return status;
+  const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
+                                           command_.bytes, mem::kLocalWrite);
+  if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
+  const bool goes_on =
+      context->own_read && context->state == ContextState::kReceiving &&
+      TransferOf(context->tid) == TransferOf(command_.tid) &&
+      context->total == command_.bytes && context->stride == command_.stride;
+  if (!goes_on) {
+    context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
+  }
+  context->own_read = true;
+  context->target_pvo = command_.local_pvo;
+  context->tid = command_.tid;
+  unsent_ = 1;
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::BeginAsking() {
+  if (command_.flags != 0 || command_.notify != 0) return URNIC_RUD_BAD_REQUEST;
+  Context* context = nullptr;
+  const urnic_rud_status status = TakeContext(context);
+  if (status != URNIC_RUD_SENT) return status;
+  // About what was sent from here.
+  if (context->state != ContextState::kAwaiting ||
+      TransferOf(context->tid) != TransferOf(command_.tid)) {
+    return URNIC_RUD_BAD_CONTEXT;
+  }
+  context->tid = command_.tid;
+  unsent_ = 1;
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::Begin() {
+  constexpr uint8_t kFlags = URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO;
+  if ((command_.flags & ~kFlags) != 0 ||
+      (command_.notify & ~kNotifications) != 0) {
+    return URNIC_RUD_BAD_REQUEST;
+  }
+  switch (command_.opcode) {
+    case URNIC_RUD_PACKET: {
+      const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+      const uint32_t most = is_inline ? URNIC_RUD_INLINE : send_.slot_bytes();
+      if (command_.bytes > most || command_.notify != 0 ||
+          (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
+        return URNIC_RUD_BAD_REQUEST;
+      }
+      source_ = is_inline ? send_.InlineAddress() : send_.SlotAddress();
+      unsent_ = 1;
+      return URNIC_RUD_SENT;
+    }
+    case URNIC_RUD_WRITE:
+      return BeginWrite();
+    case URNIC_RUD_READ:
+      return BeginRead();
+    case URNIC_RUD_ASK_STATE:
+      return BeginAsking();
+    default:
+      return URNIC_RUD_BAD_REQUEST;
+  }
+}
+
+Source::Step Source::SendCommand(TxPacket& out) {
+  if (unsent_ == 0) {
+    if (send_.Waiting() == 0) return Step::kNothing;
+    command_ = send_.Read();
+    const urnic_rud_status status = Begin();
+    if (status != URNIC_RUD_SENT) {
+      unsent_ = 0;
+      failed_ |= status == URNIC_RUD_BAD_PVO;
+      send_.Finish(status);
+      return failed_ ? Step::kNothing : Step::kDone;
+    }
+  }
+  SendCommandPacket(out);
+  if (unsent_ == 0) send_.Finish(URNIC_RUD_SENT);
+  return Step::kPacket;
+}
+
+void Source::SendCommandPacket(TxPacket& out) {
+  out.peer = command_.peer;
+  out.path = command_.path;
+  out.context = TxPacket::kNoContext;
+  if (command_.opcode == URNIC_RUD_WRITE) return SendWritePacket(out);
+  unsent_ = 0;
+  wire::Appender appender(out.headers);
+  wire::RudTransfer transfer;
+  transfer.context = ToWire(ContextId::Of(command_.context));
+  transfer.tid = Be<uint64_t>(command_.tid);
+  out.payload_bytes = 0;
+  if (command_.opcode == URNIC_RUD_PACKET) {
+    wire::RudBase base = BaseOf(RudType::kFifo, command_.window);
+    base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(command_.bytes));
+    wire::RudTag tag;
+    std::memcpy(tag.bytes, command_.tag, sizeof(tag.bytes));
+    appender.Append(base);
+    appender.Append(tag);
+    out.payload = source_;
+    out.payload_bytes = command_.bytes;
+    out.payload_in_ring = true;
+  } else if (command_.opcode == URNIC_RUD_READ) {
+    wire::RudRead read;
+    read.source_pvo = Be<uint64_t>(command_.remote_pvo);
+    read.target_pvo = Be<uint64_t>(command_.local_pvo);
+    read.total = Be<uint32_t>(command_.bytes);
+    read.stride = Be<uint16_t>(command_.stride);
+    read.target = ToWire(ContextId::Of(command_.local_context));
+    read.packets = Be<uint64_t>(command_.packets);
+    appender.Append(BaseOf(RudType::kReadRequest, command_.window));
+    appender.Append(transfer);
+    appender.Append(read);
+  } else {
+    appender.Append(BaseOf(RudType::kStateRequest, command_.window));
+    appender.Append(transfer);
+    appender.Append(ToWire(ContextId::Of(command_.local_context)));
+  }
+  out.header_bytes = static_cast<uint16_t>(appender.size());
+}
+
+void Source::SendWritePacket(TxPacket& out) {
+  const auto number = static_cast<uint8_t>(std::countr_zero(unsent_));
+  unsent_ &= unsent_ - 1;
+  const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
+  wire::RudBase base = BaseOf(RudType::kData, command_.window);
+  base.flags = to_fifo ? wire::kRudToFifo : 0;
+  const DataPlace place = {.to = ContextId::Of(command_.context),
+                           .from = ContextId::Of(command_.local_context),
+                           .tid = command_.tid,
+                           .pvo = command_.remote_pvo,
+                           .total = command_.bytes,
+                           .stride = command_.stride};
+  out.payload = source_ + AppendData(out, base, place, number);
+  out.payload_in_ring = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+}
+
+// --- Sending -----------------------------------------------------------------
+
+wire::RudBase Source::BaseOf(RudType type, uint32_t window) const {
+  wire::RudBase base;
+  base.SetType(type);
+  base.path = command_.path;
+  base.notify = command_.notify;
+  base.job = Be<uint32_t>(config_.job);
+  base.key = Be<uint32_t>(config_.key);
+  base.window = Be<uint32_t>(window);
+  base.source_window = Be<uint32_t>(config_.number);
+  return base;
+}
+
+bool Source::SendAnswer(TxPacket& out) {
+  if (answers_.empty()) return false;
+  const Answer& first = answers_.Front();
+  out.peer = first.peer;
+  out.path = first.path;
+  out.context = TxPacket::kNoContext;
+  out.payload_bytes = 0;
+  if (first.is_notice) {
+    SendNotice(out);
+  } else {
+    SendCompletions(out);
+  }
+  return true;
+}
+
+// As many as go to the same window.
+void Source::SendCompletions(TxPacket& out) {
+  const Answer first = answers_.Front();
+  wire::RudBase base = BaseOf(RudType::kCompletion, first.window);
+  base.path = first.path;
+  base.notify = 0;
+  base.flags = first.marked ? wire::kRudMarked : 0;
+  wire::Appender appender(out.headers + sizeof(base));
+  for (uint32_t i = 0; i < wire::kRudMaxCompletions && !answers_.empty(); ++i) {
+    const Answer& answer = answers_.Front();
+    if (answer.is_notice || answer.peer != first.peer ||
+        answer.window != first.window || answer.marked != first.marked) {
+      break;
+    }
+    wire::RudCompletion done;
+    done.source = ToWire(answer.context);
+    done.tid = Be<uint64_t>(answer.tid);
+    done.path = answer.path;
+    appender.Append(done);
+    answers_.Pop();
+  }
+  base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(appender.size()));
+  std::memcpy(out.headers, &base, sizeof(base));
+  out.header_bytes = static_cast<uint16_t>(sizeof(base) + appender.size());
+}
+
+void Source::SendNotice(TxPacket& out) {
+  const Answer& answer = answers_.Front();
+  wire::RudBase base = BaseOf(RudType::kNotice, answer.window);
+  base.path = answer.path;
+  base.notify = 0;
+  base.flags = answer.marked ? wire::kRudMarked : 0;
+  wire::RudTransfer transfer;
+  transfer.context = ToWire(answer.context);
+  transfer.tid = Be<uint64_t>(answer.tid);
+  wire::RudNotice notice;
+  notice.source = ToWire(answer.local);
+  notice.reason = static_cast<uint8_t>(answer.reason);
+  notice.arrived = Be<uint64_t>(answer.arrived);
+  notice.pvo = Be<uint64_t>(answer.pvo);
+  wire::Appender appender(out.headers);
+  appender.Append(base);
+  appender.Append(transfer);
+  appender.Append(notice);
+  out.header_bytes = static_cast<uint16_t>(appender.size());
+  answers_.Pop();
+}
+
+bool Source::SendReadPacket(TxPacket& out) {
+  Context& context = contexts_.At(first_read_);
+  RemoveFirstRead();
+  const auto number = static_cast<uint8_t>(std::countr_zero(context.unsent));
+  context.unsent &= context.unsent - 1;
+  const ContextId own = {contexts_.NumberOf(context), context.key};
+  wire::RudBase base = BaseOf(RudType::kData, context.peer_window);
+  base.path = context.path;
+  base.notify = context.notify;
+  base.flags = wire::kRudAnswersRead;
+  if (context.marked) base.flags |= wire::kRudMarked;
+  const DataPlace place = {.to = context.peer_context,
+                           .from = own,
+                           .tid = context.tid,
+                           .pvo = context.target_pvo,
+                           .total = context.total,
+                           .stride = context.stride};
+  const uint32_t offset = AppendData(out, base, place, number);
+  out.peer = context.peer;
+  out.path = context.path;
+  out.context = own.number;
+  out.payload_in_ring = false;
+  // Again: the registration may have ended since.
+  const PvoTranslation found =
+      tces_.Check(config_.job, {context.source_pvo + offset}, out.payload_bytes,
+                  mem::kRemoteRead);
+  if (found.fault != PvoFault::kNone) {
+    EndRead(context);
+    return false;
+  }
+  out.payload = found.address;
+  if (context.unsent != 0) {
+    AddRead(context);
+  } else {
+    context.state = (context.notify & wire::kRudNotifySource) != 0
+                        ? ContextState::kAwaiting
+                        : ContextState::kIdle;
+  }
+  return true;
+}
+
+uint32_t Source::Transmit(std::span<TxPacket> packets) {
+  uint32_t count = 0;
+  while (count < packets.size() && !failed_) {
+    TxPacket& out = packets[count];
+    if (SendAnswer(out)) {
+      ++count;
+      continue;
+    }
+    // Reads and commands take turns.
+    reads_turn_ = !reads_turn_;
+    if (reads_ != 0 && (reads_turn_ || (unsent_ == 0 && !send_.Waiting()))) {
+      if (SendReadPacket(out)) ++count;
+      continue;
+    }
+    const Step step = SendCommand(out);
+    if (step == Step::kPacket) ++count;
+    if (step == Step::kNothing && reads_ == 0) break;
+  }
+  return count;
+}
+
+void Source::OnGatherFault(const TxPacket& packet) {
+  if (packet.context == TxPacket::kNoContext) {
+    failed_ = true;
+    return;
+  }
+  Context& context = contexts_.At(packet.context);
+  Forget(packet.context);
+  EndRead(context);
+}
+
+void Source::EndRead(Context& context) {
+  context.unsent = 0;
+  context.state = ContextState::kEnded;
+  (void)answers_.Add({.is_notice = true,
+                      .path = context.path,
+                      .reason = wire::RudReason::kAccess,
+                      .peer = context.peer,
+                      .window = context.peer_window,
+                      .context = context.peer_context,
+                      .local = {contexts_.NumberOf(context), context.key},
+                      .tid = context.tid,
+                      .pvo = context.source_pvo});
+}
+
+void Source::Flush() {
+  if (unsent_ != 0) {
+    unsent_ = 0;
+    send_.Finish(URNIC_RUD_FLUSHED);
+  }
+  while (send_.Waiting() != 0) send_.Finish(URNIC_RUD_FLUSHED);
+  send_.Publish();
+  answers_.Clear();
+  while (reads_ != 0) {
+    contexts_.At(first_read_).state = ContextState::kEnded;
+    RemoveFirstRead();
+  }
+}
+
+}  // namespace urnic::rud

@@ -1,0 +1,99 @@
+#pragma once
+
+// The sending half of a window: commands of the program, read requests of
+// peers, and what is answered to both.
+//
+// Thread: the holder of the engine's token.
+
+#include <cstdint>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/rud/answers.h"
+#include "transport/rud/context_pool.h"
+#include "transport/rud/receive_fifo.h"
+#include "transport/rud/send_fifo.h"
+#include "transport/rud/tce_tables.h"
+#include "transport/rud/types.h"
+
+namespace urnic::rud {
+
+class Source {
+ public:
+  // All outlive the source.
+  Source(const WindowConfig& config, ContextPool* contexts,
+         const TceTables* tces, SendFifo* send, ReceiveFifo* receive,
+         Answers* answers)
+      : config_(config),
+        contexts_(*contexts),
+        tces_(*tces),
+        send_(*send),
+        receive_(*receive),
+        answers_(*answers) {}
+
+  RxVerdict OnReadRequest(const RxPacket& packet);
+  RxVerdict OnCompletions(const RxPacket& packet);
+  RxVerdict OnNotice(const RxPacket& packet);
+
+  // Something can be sent.
+  bool HasWork() const {
+    return !answers_.empty() || reads_ != 0 || unsent_ != 0 ||
+           send_.Waiting() != 0;
+  }
+  // Fills packets, and returns how many. The program
+  // learns by Publish() which commands are done.
+  uint32_t Transmit(std::span<TxPacket> packets);
+  // The payload of all packets has been copied.
+  void Publish() { send_.Publish(); }
+  // The payload of a packet is not there.
+  void OnGatherFault(const TxPacket& packet);
+  // The window has failed: nothing is sent any more.
+  void Flush();
+  // Before the context is released: it answers nothing any more.
+  void Forget(uint32_t context);
+
+  // A command named memory that the job may not access: the window fails.
+  bool failed() const { return failed_; }
+
+ private:
+  enum class Step : uint8_t { kNothing, kPacket, kDone };
+
+  bool SendAnswer(TxPacket& out);
+  void SendCompletions(TxPacket& out);
+  void SendNotice(TxPacket& out);
+  // False: its memory may no longer be read.
+  bool SendReadPacket(TxPacket& out);
+  void EndRead(Context& context);
+  // Sends what the first command needs; kDone: it needed no packet.
+  Step SendCommand(TxPacket& out);
+  urnic_rud_status Begin();
+  urnic_rud_status BeginWrite();
+  urnic_rud_status BeginRead();
+  urnic_rud_status BeginAsking();
+  // The local context of the command, for a larger tid.
+  urnic_rud_status TakeContext(Context*& context);
+  void SendCommandPacket(TxPacket& out);
+  void SendWritePacket(TxPacket& out);
+
+  wire::RudBase BaseOf(wire::RudType type, uint32_t window) const;
+  void AddRead(Context& context);
+  void RemoveFirstRead();
+
+  const WindowConfig& config_;
+  ContextPool& contexts_;
+  const TceTables& tces_;
+  SendFifo& send_;
+  ReceiveFifo& receive_;
+  Answers& answers_;
+  bool failed_ = false;
+  bool reads_turn_ = false;
+  uint64_t unsent_ = 0;  // packets of command_
+  uint64_t source_ = 0;  // the address of its payload
+  urnic_rud_send command_ = {};
+  // Contexts that answer reads: a list.
+  uint32_t reads_ = 0;
+  uint32_t first_read_ = 0;
+  uint32_t last_read_ = 0;
+};
+
+}  // namespace urnic::rud

@@ -1,0 +1,259 @@
+#include "transport/rud/target.h"
+
+#include "transport/mem/mr_table.h"
+
+namespace urnic::rud {
+namespace {
+
+urnic_rud_receive EntryOf(const Context& context, ContextId id, uint8_t type) {
+  urnic_rud_receive entry = {};
+  entry.type = type;
+  entry.flags = context.marked ? URNIC_RUD_MARKED : 0;
+  entry.path = context.path;
+  entry.source_window = context.peer_window;
+  entry.peer = context.peer;
+  entry.context = id.value();
+  entry.tid = context.tid;
+  return entry;
+}
+
+}  // namespace
+
+Context* Target::FindContext(const RxPacket& packet, RxVerdict& verdict) {
+  const ContextId id = IdOf(packet.transfer().context);
+  Context* const context = contexts_.Find(id.number, config_.number);
+  if (context == nullptr) {
+    verdict = RxVerdict::kRudUnknownContext;
+    return nullptr;
+  }
+  if (context->key != id.key) {
+    verdict = RxVerdict::kRudOldContext;
+    return nullptr;
+  }
+  //= document C: a packet with a tid less than that of the context is stale,
+  //and = is discarded
+  if (packet.transfer().tid.value() < context->tid) {
+    verdict = RxVerdict::kRudStale;
+    return nullptr;
+  }
+  return context;
+}
+
+RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
+  if ((packet.base->flags & wire::kRudToFifo) != 0) return PushData(packet);
+  RxVerdict verdict = RxVerdict::kAccept;
+  Context* const context = FindContext(packet, verdict);
+  if (context == nullptr) return verdict;
+  verdict = Follow(*context, packet);
+  if (verdict != RxVerdict::kAccept) return verdict;
+  const uint64_t bit = uint64_t{1} << packet.data().number;
+  if ((context->arrived & bit) != 0) return RxVerdict::kRudDuplicate;
+  verdict = Translate(*context, packet, placement);
+  if (verdict != RxVerdict::kAccept) return verdict;
+  context->arrived |= bit;
+  context->path = packet.base->path;
+  context->marked |= packet.marked;
+  Touch(*context);
+  return RxVerdict::kAccept;
+}
+
+RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
+  const wire::RudData& data = packet.data();
+  const uint64_t tid = packet.transfer().tid.value();
+  const bool is_new = tid != context.tid;
+  if (IsBusy(context) && (is_new || !context.own_read))
+    return RxVerdict::kRudBusy;
+  if (is_new && (TransferOf(tid) != TransferOf(context.tid) ||
+                 context.state == ContextState::kIdle)) {
+    //= document C: a packet with a larger tid is the first of a new transfer,
+    //= and the context is initialized from it
+    context.BeginReceiving(data.total.value(), data.stride.value(),
+                           packet.base->notify);
+  }
+  if (context.state == ContextState::kIdle) return RxVerdict::kRudStale;
+  if (context.total != data.total.value() ||
+      context.stride != data.stride.value()) {
+    return RxVerdict::kRudMismatch;
+  }
+  context.tid = tid;
+  context.peer = packet.peer;
+  context.peer_window = packet.base->source_window.value();
+  context.peer_context = IdOf(data.source);
+  if (context.state == ContextState::kEnded) return RxVerdict::kRudEnded;
+  if (context.state == ContextState::kReceiving) return RxVerdict::kAccept;
+  if (!is_new) return RxVerdict::kRudDuplicate;
+  // Another attempt at what is complete: only the answer was lost.
+  Tell(context);
+  return RxVerdict::kRudAnsweredAgain;
+}
+
+RxVerdict Target::Translate(Context& context, const RxPacket& packet,
+                            Placement& placement) {
+  const wire::RudData& data = packet.data();
+  const Pvo pvo = {data.pvo.value()};
+  if (context.own_read && pvo.value != context.target_pvo + data.offset.value())
+    return RxVerdict::kRudMismatch;
+  const uint32_t rights =
+      context.own_read ? mem::kLocalWrite : mem::kRemoteWrite;
+  const PvoTranslation found =
+      tces_.Check(config_.job, pvo, packet.payload_bytes, rights);
+  switch (found.fault) {
+    case PvoFault::kNone:
+      break;
+    case PvoFault::kOwner:
+      return RxVerdict::kRudForeignTable;
+    case PvoFault::kKey:
+      failed_ = true;
+      return RxVerdict::kRudStaleKey;
+    case PvoFault::kBounds:
+    case PvoFault::kRights:
+      //= document C: a packet that would violate memory protection is
+      //discarded, = the transfer is never reported complete, and the upper
+      //layer is told
+      End(context, pvo.value);
+      return RxVerdict::kRudAccess;
+  }
+  placement.from_responder = true;
+  placement.origin = contexts_.NumberOf(context);
+  placement.bytes = packet.payload_bytes;
+  placement.target = found.address;
+  placement.source = packet.payload;
+  return RxVerdict::kAccept;
+}
+
+void Target::End(Context& context, uint64_t pvo) {
+  context.state = ContextState::kEnded;
+  const ContextId id = {contexts_.NumberOf(context), context.key};
+  urnic_rud_receive entry = EntryOf(context, id, URNIC_RUD_GOT_REFUSAL);
+  entry.arrived = context.arrived;
+  entry.pvo = pvo;
+  (void)fifo_.Push(entry, {});
+  (void)answers_.Add({.is_notice = true,
+                      .path = context.path,
+                      .reason = wire::RudReason::kAccess,
+                      .peer = context.peer,
+                      .window = context.peer_window,
+                      .context = context.peer_context,
+                      .local = id,
+                      .tid = context.tid,
+                      .arrived = context.arrived,
+                      .pvo = pvo});
+}
+
+void Target::OnPlacementFault(const Placement& placement) {
+  Context& context = contexts_.At(placement.origin);
+  if (context.state == ContextState::kReceiving) End(context, 0);
+}
+
+void Target::Touch(Context& context) {
+  if (context.touched) return;
+  context.touched = true;
+  touched_[touched_count_++] = contexts_.NumberOf(context);
+}
+
+void Target::FinishBurst() {
+  for (uint32_t i = 0; i < touched_count_; ++i) {
+    Context& context = contexts_.At(touched_[i]);
+    context.touched = false;
+    if (context.state != ContextState::kReceiving) continue;
+    if (context.arrived != wire::RudAllPackets(context.packets)) continue;
+    context.state = ContextState::kReceived;
+    context.own_read = false;
+    Tell(context);
+  }
+  touched_count_ = 0;
+}
+
+void Target::Tell(Context& context) {
+  if (context.owes_target) TellTarget(context);
+  if ((context.notify & wire::kRudNotifySource) != 0) TellSource(context);
+}
+
+void Target::TellTarget(Context& context) {
+  const ContextId id = {contexts_.NumberOf(context), context.key};
+  urnic_rud_receive entry = EntryOf(context, id, URNIC_RUD_GOT_TRANSFER);
+  entry.total = context.total;
+  context.owes_target = !fifo_.Push(entry, {});
+}
+
+void Target::TellSource(const Context& context) {
+  (void)answers_.Add({.marked = context.marked,
+                      .path = context.path,
+                      .peer = context.peer,
+                      .window = context.peer_window,
+                      .context = context.peer_context,
+                      .local = {contexts_.NumberOf(context), context.key},
+                      .tid = context.tid});
+}
+
+RxVerdict Target::PushData(const RxPacket& packet) {
+  if (packet.payload_bytes > fifo_.slot_bytes()) return RxVerdict::kRudTooLong;
+  const wire::RudData& data = packet.data();
+  urnic_rud_receive entry = {};
+  entry.type = URNIC_RUD_GOT_DATA;
+  entry.flags = packet.marked ? URNIC_RUD_MARKED : 0;
+  entry.path = packet.base->path;
+  entry.number = data.number;
+  entry.bytes = static_cast<uint16_t>(packet.payload_bytes);
+  entry.stride = data.stride.value();
+  entry.source_window = packet.base->source_window.value();
+  entry.peer = packet.peer;
+  entry.context = IdOf(data.source).value();
+  entry.tid = packet.transfer().tid.value();
+  entry.total = data.total.value();
+  entry.offset = data.offset.value();
+  return fifo_.Push(entry, {packet.payload, packet.payload_bytes})
+             ? RxVerdict::kAccept
+             : RxVerdict::kRudFifoFull;
+}
+
+RxVerdict Target::OnPacket(const RxPacket& packet) {
+  if (packet.payload_bytes > fifo_.slot_bytes()) return RxVerdict::kRudTooLong;
+  urnic_rud_receive entry = {};
+  entry.type = URNIC_RUD_GOT_PACKET;
+  entry.flags = packet.marked ? URNIC_RUD_MARKED : 0;
+  entry.path = packet.base->path;
+  entry.bytes = static_cast<uint16_t>(packet.payload_bytes);
+  entry.source_window = packet.base->source_window.value();
+  entry.peer = packet.peer;
+  static_assert(sizeof(entry.tag) == sizeof(wire::RudTag));
+  std::memcpy(entry.tag, packet.tag().bytes, sizeof(entry.tag));
+  //= document C: when the receive FIFO is full, packets are discarded silently
+  return fifo_.Push(entry, {packet.payload, packet.payload_bytes})
+             ? RxVerdict::kAccept
+             : RxVerdict::kRudFifoFull;
+}
+
+RxVerdict Target::OnStateRequest(const RxPacket& packet) {
+  RxVerdict verdict = RxVerdict::kAccept;
+  Context* const context = FindContext(packet, verdict);
+  if (context == nullptr) return verdict;
+  if (IsBusy(*context)) return RxVerdict::kRudBusy;
+  const uint64_t tid = packet.transfer().tid.value();
+  if (TransferOf(tid) != TransferOf(context->tid)) {
+    context->state = ContextState::kIdle;
+    context->arrived = 0;
+  }
+  context->tid = tid;
+  context->peer = packet.peer;
+  context->peer_window = packet.base->source_window.value();
+  context->peer_context = IdOf(packet.asker());
+  if (context->state == ContextState::kReceived) {
+    Tell(*context);
+    return RxVerdict::kRudAnsweredAgain;
+  }
+  const bool ended = context->state == ContextState::kEnded;
+  (void)answers_.Add(
+      {.is_notice = true,
+       .path = packet.base->path,
+       .reason = ended ? wire::RudReason::kAccess : wire::RudReason::kState,
+       .peer = context->peer,
+       .window = context->peer_window,
+       .context = context->peer_context,
+       .local = {contexts_.NumberOf(*context), context->key},
+       .tid = tid,
+       .arrived = context->arrived});
+  return RxVerdict::kAccept;
+}
+
+}  // namespace urnic::rud

@@ -1,0 +1,84 @@
+#pragma once
+
+// The receiving half of a window: what arrives for its contexts, its memory and
+// its receive FIFO. docs/design/0014-rud.md ("Receiving") has the rules in
+// their order.
+//
+// Thread: the holder of the engine's token.
+
+#include <cstdint>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/rud/answers.h"
+#include "transport/rud/context_pool.h"
+#include "transport/rud/receive_fifo.h"
+#include "transport/rud/tce_tables.h"
+#include "transport/rud/types.h"
+#include "transport/work/types.h"
+
+namespace urnic::rud {
+
+class Target {
+ public:
+  // All outlive the target.
+  Target(const WindowConfig& config, ContextPool* contexts,
+         const TceTables* tces, ReceiveFifo* fifo, Answers* answers)
+      : config_(config),
+        contexts_(*contexts),
+        tces_(*tces),
+        fifo_(*fifo),
+        answers_(*answers) {}
+
+  // Data of a write, or of a read that the owner has asked for. A payload that
+  // may be placed is given to `place(Placement)`, with the context's number as
+  // the origin.
+  template <typename Place>
+  RxVerdict OnData(const RxPacket& packet, uint8_t index, Place&& place) {
+    Placement placement;
+    const RxVerdict verdict = TakeData(packet, placement);
+    if (verdict == RxVerdict::kAccept && placement.bytes != 0) {
+      placement.packet = index;
+      place(placement);
+    }
+    return verdict;
+  }
+  // A packet for the receive FIFO.
+  RxVerdict OnPacket(const RxPacket& packet);
+  RxVerdict OnStateRequest(const RxPacket& packet);
+
+  // The memory of a placement is not there: the transfer has ended.
+  void OnPlacementFault(const Placement& placement);
+  // All placements of the burst are in memory: tells of the transfers that are
+  // complete.
+  void FinishBurst();
+
+  // A key of a TCE was wrong: the window fails (document C).
+  bool failed() const { return failed_; }
+
+ private:
+  RxVerdict TakeData(const RxPacket& packet, Placement& placement);
+  RxVerdict PushData(const RxPacket& packet);
+  // The context that a packet names. Null: it may not have it.
+  Context* FindContext(const RxPacket& packet, RxVerdict& verdict);
+  // A tid that is newer than the context's, or as new.
+  RxVerdict Follow(Context& context, const RxPacket& packet);
+  RxVerdict Translate(Context& context, const RxPacket& packet,
+                      Placement& placement);
+  void End(Context& context, uint64_t pvo);
+  void Touch(Context& context);
+  void Tell(Context& context);
+  void TellTarget(Context& context);
+  void TellSource(const Context& context);
+
+  const WindowConfig& config_;
+  ContextPool& contexts_;
+  const TceTables& tces_;
+  ReceiveFifo& fifo_;
+  Answers& answers_;
+  bool failed_ = false;
+  uint32_t touched_count_ = 0;
+  uint32_t touched_[kBurstMax];
+};
+
+}  // namespace urnic::rud

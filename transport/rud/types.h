@@ -1,0 +1,50 @@
+#pragma once
+
+// What goes into a window and comes out of it. Nothing here does I/O.
+
+#include <cstdint>
+#include <span>
+
+#include "transport/wire/rud.h"
+
+namespace urnic::rud {
+
+// A received packet for one window. The CRC and the destination address have
+// been checked.
+struct RxPacket : wire::RudPacket {
+  // The sender, by the number of the program's address handle for it.
+  uint32_t peer = 0;
+  bool marked = false;  // by ECN
+};
+
+// One packet to transmit. The window writes all headers of RUD, and the entries
+// of a completion, to `headers`; the caller copies the payload after them,
+// appends the CRC, and puts the path's headers in front.
+struct TxPacket {
+  uint8_t* headers = nullptr;  // in: room for kMaxHeaderBytes
+  uint16_t header_bytes = 0;
+  uint8_t path = 0;
+  bool payload_in_ring = false;  // else in registered memory
+  uint32_t payload_bytes = 0;
+  uint64_t payload = 0;  // its address
+  uint32_t peer = 0;     // an address handle
+  // For OnGatherFault(): the context that is read; kNoContext: a command.
+  uint32_t context = kNoContext;
+  static constexpr uint32_t kNoContext = UINT32_MAX;
+};
+inline constexpr uint32_t kMaxHeaderBytes =
+    sizeof(wire::RudBase) +
+    wire::kRudMaxCompletions * sizeof(wire::RudCompletion);
+static_assert(kMaxHeaderBytes >= wire::kRudMaxHeaderBytes);
+
+// Of one burst.
+inline constexpr uint32_t kBurstMax = 32;
+
+// Identity of a window, fixed when it is made.
+struct WindowConfig {
+  uint32_t number = 0;
+  uint32_t job = 0;
+  uint32_t key = 0;
+};
+
+}  // namespace urnic::rud

@@ -1,0 +1,128 @@
+#pragma once
+
+// The core of an adapter window: RDMA over unreliable datagrams, in any order
+// (docs/design/0014-rud.md). Packets, commands and the time go in; packets,
+// placements and entries of the receive FIFO come out. It retransmits nothing
+// and has no timer: the upper layer does, and has.
+//
+// Thread: the holder of the engine's token.
+
+#include <cstdint>
+#include <span>
+
+#include "ras/metrics/rx_verdict.h"
+#include "transport/rud/answers.h"
+#include "transport/rud/context_pool.h"
+#include "transport/rud/receive_fifo.h"
+#include "transport/rud/send_fifo.h"
+#include "transport/rud/source.h"
+#include "transport/rud/target.h"
+#include "transport/rud/tce_tables.h"
+#include "transport/rud/types.h"
+#include "transport/work/types.h"
+
+namespace urnic::rud {
+
+class Window {
+ public:
+  // Pool and tables outlive the window, and so does the memory of the rings.
+  Window(const WindowConfig& config, ContextPool* contexts,
+         const TceTables* tces, const SendFifo& send,
+         const ReceiveFifo& receive)
+      : config_(config),
+        send_(send),
+        receive_(receive),
+        source_(config_, contexts, tces, &send_, &receive_, &answers_),
+        target_(config_, contexts, tces, &receive_, &answers_) {}
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  const WindowConfig& config() const { return config_; }
+  bool failed() const { return failed_; }
+
+  // Handles the packets of a burst, at most kBurstMax. The sink has
+  // `Place(const Placement&)` and `Count(RxVerdict)`. The caller then executes
+  // the placements, calls OnPlacementFault() for those that fail, and
+  // FinishBurst().
+  template <typename Sink>
+  void OnBurst(std::span<const RxPacket> packets, Sink& sink) {
+    for (size_t i = 0; i < packets.size(); ++i) {
+      const RxVerdict verdict =
+          OnPacket(packets[i], static_cast<uint8_t>(i),
+                   [&](const Placement& placement) { sink.Place(placement); });
+      sink.Count(verdict);
+    }
+  }
+  void OnPlacementFault(const Placement& placement) {
+    target_.OnPlacementFault(placement);
+  }
+  void FinishBurst() {
+    target_.FinishBurst();
+    FailIfNeeded();
+  }
+
+  bool HasWork() const { return !failed_ && source_.HasWork(); }
+  // Fills packets to transmit, and returns how many. When the caller has copied
+  // their payload, and has called OnGatherFault() for what was not there, it
+  // calls FinishTransmit().
+  uint32_t Transmit(std::span<TxPacket> packets) {
+    return failed_ ? 0 : source_.Transmit(packets);
+  }
+  void OnGatherFault(const TxPacket& packet) { source_.OnGatherFault(packet); }
+  void FinishTransmit() {
+    source_.Publish();
+    FailIfNeeded();
+  }
+
+  // The program has posted commands to a window that has failed.
+  void Flush() {
+    if (failed_) source_.Flush();
+  }
+  // Ends what a context does, before it is released.
+  void Forget(uint32_t context) { source_.Forget(context); }
+
+ private:
+  template <typename Place>
+  RxVerdict OnPacket(const RxPacket& packet, uint8_t index, Place&& place) {
+    if (failed_) return RxVerdict::kRudWindowFailed;
+    //= document C: a packet whose job id is not that of its window is dropped
+    //= silently
+    if (packet.base->job.value() != config_.job) return RxVerdict::kRudWrongJob;
+    //= document C: packets are validated by the protection key in their header
+    if (packet.base->key.value() != config_.key) return RxVerdict::kRudWrongKey;
+    switch (packet.type) {
+      case wire::RudType::kData:
+        return target_.OnData(packet, index, place);
+      case wire::RudType::kReadRequest:
+        return source_.OnReadRequest(packet);
+      case wire::RudType::kFifo:
+        return target_.OnPacket(packet);
+      case wire::RudType::kCompletion:
+        return source_.OnCompletions(packet);
+      case wire::RudType::kNotice:
+        return source_.OnNotice(packet);
+      case wire::RudType::kStateRequest:
+        return target_.OnStateRequest(packet);
+      case wire::RudType::kThirdReadRequest:
+      case wire::RudType::kThirdData:
+        return RxVerdict::kRudNotServed;
+    }
+    return RxVerdict::kRudNotServed;
+  }
+
+  void FailIfNeeded() {
+    if (failed_ || !(source_.failed() || target_.failed())) return;
+    failed_ = true;
+    source_.Flush();
+  }
+
+  const WindowConfig config_;
+  SendFifo send_;
+  ReceiveFifo receive_;
+  Answers answers_;
+  Source source_;
+  Target target_;
+  bool failed_ = false;
+};
+
+}  // namespace urnic::rud

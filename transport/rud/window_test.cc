@@ -1,0 +1,427 @@
+// The rules of a window, one packet at a time. tests/sim/rud_run.h has
+// networks.
+
+#include "transport/rud/window.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "tests/support/rud_end.h"
+#include "transport/mem/mr_table.h"
+
+namespace urnic::rud {
+namespace {
+
+using testing::RudEnd;
+using testing::RudEndConfig;
+using Bytes = std::vector<uint8_t>;
+
+constexpr uint32_t kJob = 7;
+constexpr uint32_t kKey = 0x5eed;
+constexpr uint16_t kStride = 64;
+constexpr uint32_t kAll =
+    mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+
+RudEndConfig ConfigOf(uint32_t number) {
+  RudEndConfig config;
+  config.window = {.number = number, .job = kJob, .key = kKey};
+  config.address = wire::Gid::FromIpv4(0x0a000000 + number);
+  config.seed = number;
+  return config;
+}
+
+constexpr uint64_t Tid(uint64_t transfer, uint8_t attempt = 0) {
+  return transfer << 8 | attempt;
+}
+
+class WindowTest : public ::testing::Test {
+ protected:
+  WindowTest()
+      : a_(ConfigOf(1)),
+        b_(ConfigOf(2)),
+        a_bytes_(4096),
+        b_bytes_(4096, 0xee),
+        a_pvo_(Register(a_, a_bytes_, kAll)),
+        b_pvo_(Register(b_, b_bytes_, kAll)),
+        a_context_(a_.Acquire()),
+        b_context_(b_.Acquire()) {
+    std::iota(a_bytes_.begin(), a_bytes_.end(), uint8_t{1});
+  }
+
+  static Pvo Register(RudEnd& end, Bytes& bytes, uint32_t access) {
+    return end.tces()
+        .Register(kJob, reinterpret_cast<uint64_t>(bytes.data()), bytes.size(),
+                  access, PageSize::k4K)
+        .value();
+  }
+
+  urnic_rud_send Command(uint8_t opcode, uint64_t tid, uint32_t bytes) const {
+    urnic_rud_send command = {};
+    command.opcode = opcode;
+    command.notify = URNIC_RUD_NOTIFY_SOURCE;
+    command.peer = 1;
+    command.window = 2;
+    command.context = b_context_.value();
+    command.local_context = a_context_.value();
+    command.tid = tid;
+    command.local_pvo = a_pvo_.value;
+    command.remote_pvo = b_pvo_.value;
+    command.bytes = bytes;
+    command.stride = kStride;
+    command.packets = wire::RudAllPackets(wire::RudPackets(bytes, kStride));
+    return command;
+  }
+  std::vector<Bytes> SendFrom(RudEnd& from, RudEnd& to) {
+    std::vector<Bytes> out;
+    for (RudEnd::Sent& sent : from.Transmit(to.config().address))
+      out.push_back(std::move(sent.bytes));
+    return out;
+  }
+  std::vector<Bytes> Send(const urnic_rud_send& command) {
+    a_.Post(command);
+    return SendFrom(a_, b_);
+  }
+  RxVerdict Give(const Bytes& packet) {
+    return b_.Receive(packet, a_.config().address);
+  }
+  // Gives B's answers to A; how many packets.
+  size_t Answer() {
+    const std::vector<Bytes> answers = SendFrom(b_, a_);
+    for (const Bytes& packet : answers)
+      EXPECT_EQ(a_.Receive(packet, b_.config().address), RxVerdict::kAccept);
+    return answers.size();
+  }
+  bool Arrived(uint32_t bytes) const {
+    return std::equal(a_bytes_.begin(), a_bytes_.begin() + bytes,
+                      b_bytes_.begin()) &&
+           std::all_of(b_bytes_.begin() + bytes, b_bytes_.end(),
+                       [](uint8_t byte) { return byte == 0xee; });
+  }
+
+  RudEnd a_;
+  RudEnd b_;
+  Bytes a_bytes_;
+  Bytes b_bytes_;
+  const Pvo a_pvo_;
+  const Pvo b_pvo_;
+  const ContextId a_context_;
+  const ContextId b_context_;
+};
+
+TEST_F(WindowTest, AWriteArrivesInAnyOrderAndCompletesOnce) {
+  std::vector<Bytes> packets =
+      Send(Command(URNIC_RUD_WRITE, Tid(1), 3 * kStride + 5));
+  ASSERT_EQ(packets.size(), 4u);
+  EXPECT_EQ(a_.StatusOf(0), URNIC_RUD_SENT);
+  for (const size_t i : {3, 0, 2}) {
+    EXPECT_EQ(Give(packets[i]), RxVerdict::kAccept);
+    EXPECT_EQ(Answer(), 0u);
+  }
+  EXPECT_EQ(Give(packets[1]), RxVerdict::kAccept);
+  EXPECT_TRUE(Arrived(3 * kStride + 5));
+  EXPECT_EQ(Answer(), 1u);
+  const auto got = a_.Poll();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->type, URNIC_RUD_GOT_COMPLETION);
+  EXPECT_EQ(got->tid, Tid(1));
+  EXPECT_EQ(got->context, a_context_.value());
+  EXPECT_FALSE(a_.Poll().has_value());
+  EXPECT_FALSE(b_.Poll().has_value());
+}
+
+// The document counts bytes: the duplicate would stand for the missing packet.
+TEST_F(WindowTest, ADuplicateDoesNotStandForAMissingPacket) {
+  const auto packets = Send(Command(URNIC_RUD_WRITE, Tid(1), 2 * kStride));
+  EXPECT_EQ(Give(packets[0]), RxVerdict::kAccept);
+  EXPECT_EQ(Give(packets[0]), RxVerdict::kRudDuplicate);
+  EXPECT_EQ(Answer(), 0u);
+  EXPECT_EQ(Give(packets[1]), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_EQ(Give(packets[1]), RxVerdict::kRudDuplicate);
+  EXPECT_EQ(Answer(), 0u);
+}
+
+TEST_F(WindowTest, AnOlderTidIsStale) {
+  const auto old = Send(Command(URNIC_RUD_WRITE, Tid(1), kStride));
+  const auto recent = Send(Command(URNIC_RUD_WRITE, Tid(2), kStride));
+  EXPECT_EQ(Give(recent[0]), RxVerdict::kAccept);
+  b_bytes_.assign(b_bytes_.size(), 0xee);
+  EXPECT_EQ(Give(old[0]), RxVerdict::kRudStale);
+  EXPECT_TRUE(Arrived(0));
+}
+
+// The document would place it again, after the program was told.
+TEST_F(WindowTest, AnotherAttemptAtACompleteTransferIsAnsweredAndNotPlaced) {
+  const auto first = Send(Command(URNIC_RUD_WRITE, Tid(1), kStride));
+  EXPECT_EQ(Give(first[0]), RxVerdict::kAccept);
+  SendFrom(b_, a_);  // the completion is lost
+  b_bytes_.assign(b_bytes_.size(), 0xee);
+  const auto second = Send(Command(URNIC_RUD_WRITE, Tid(1, 1), kStride));
+  EXPECT_EQ(Give(second[0]), RxVerdict::kRudAnsweredAgain);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_EQ(a_.Poll()->tid, Tid(1, 1));
+  EXPECT_TRUE(Arrived(0));
+}
+
+TEST_F(WindowTest, AStateRequestTellsWhatIsMissingAndFencesOlderAttempts) {
+  const auto packets = Send(Command(URNIC_RUD_WRITE, Tid(1), 3 * kStride));
+  EXPECT_EQ(Give(packets[1]), RxVerdict::kAccept);
+  urnic_rud_send ask = Command(URNIC_RUD_ASK_STATE, Tid(1, 1), 0);
+  ask.notify = 0;
+  const auto asked = Send(ask);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(Give(asked[0]), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 1u);
+  const auto got = a_.Poll();
+  EXPECT_EQ(got->type, URNIC_RUD_GOT_STATE);
+  EXPECT_EQ(got->arrived, 0b010u);
+  EXPECT_EQ(Give(packets[0]), RxVerdict::kRudStale);
+  urnic_rud_send rest = Command(URNIC_RUD_WRITE, Tid(1, 2), 3 * kStride);
+  rest.packets = 0b101;
+  for (const Bytes& packet : Send(rest))
+    EXPECT_EQ(Give(packet), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_TRUE(Arrived(3 * kStride));
+}
+
+TEST_F(WindowTest, TheTargetIsToldWhenItsFifoHasRoomAgain) {
+  RudEndConfig small = ConfigOf(3);
+  small.receive_entries = 1;
+  RudEnd end(small);
+  Bytes bytes(64);
+  const Pvo pvo = Register(end, bytes, kAll);
+  urnic_rud_send command = {};
+  command.opcode = URNIC_RUD_PACKET;
+  command.window = 3;
+  const auto filler = Send(command);
+  EXPECT_EQ(end.Receive(filler[0], a_.config().address), RxVerdict::kBadIcrc);
+  const auto to_end = [&](const urnic_rud_send& c) {
+    a_.Post(c);
+    const auto sent = a_.Transmit(end.config().address);
+    return end.Receive(sent[0].bytes, a_.config().address);
+  };
+  EXPECT_EQ(to_end(command), RxVerdict::kAccept);
+  EXPECT_EQ(to_end(command), RxVerdict::kRudFifoFull);
+  urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(1), 8);
+  write.window = 3;
+  write.context = end.Acquire().value();
+  write.remote_pvo = pvo.value;
+  write.notify = URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
+  EXPECT_EQ(to_end(write), RxVerdict::kAccept);
+  EXPECT_EQ(end.Poll()->type, URNIC_RUD_GOT_PACKET);
+  EXPECT_FALSE(end.Poll().has_value());
+  write.tid = Tid(1, 1);
+  EXPECT_EQ(to_end(write), RxVerdict::kRudAnsweredAgain);
+  EXPECT_EQ(end.Poll()->type, URNIC_RUD_GOT_TRANSFER);
+  write.tid = Tid(1, 2);
+  EXPECT_EQ(to_end(write), RxVerdict::kRudAnsweredAgain);
+  EXPECT_FALSE(end.Poll().has_value());
+}
+
+TEST_F(WindowTest, AReadArrivesAndTellsBothEnds) {
+  urnic_rud_send read = Command(URNIC_RUD_READ, Tid(1), 2 * kStride + 1);
+  read.notify = URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
+  std::iota(b_bytes_.begin(), b_bytes_.end(), uint8_t{50});
+  const auto request = Send(read);
+  ASSERT_EQ(request.size(), 1u);
+  EXPECT_EQ(Give(request[0]), RxVerdict::kAccept);
+  EXPECT_EQ(Give(request[0]), RxVerdict::kRudBusy);
+  const auto data = SendFrom(b_, a_);
+  ASSERT_EQ(data.size(), 3u);
+  for (const size_t i : {2, 1, 0})
+    EXPECT_EQ(a_.Receive(data[i], b_.config().address), RxVerdict::kAccept);
+  EXPECT_TRUE(std::equal(a_bytes_.begin(), a_bytes_.begin() + 2 * kStride + 1,
+                         b_bytes_.begin()));
+  EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_TRANSFER);
+  const auto done = SendFrom(a_, b_);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(Give(done[0]), RxVerdict::kAccept);
+  EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+  EXPECT_EQ(Give(request[0]), RxVerdict::kRudStale);
+}
+
+// A peer that answers a read may write only what was asked for.
+TEST_F(WindowTest, TheAnswerOfAReadGoesWhereTheReadSays) {
+  const auto request = Send(Command(URNIC_RUD_READ, Tid(1), kStride));
+  Bytes forged = request[0];
+  auto& pvo =
+      reinterpret_cast<wire::RudRead*>(forged.data() + sizeof(wire::RudBase) +
+                                       sizeof(wire::RudTransfer))
+          ->target_pvo;
+  pvo = wire::Be<uint64_t>(pvo.value() + 64);
+  const size_t body = forged.size() - wire::kRudCrcBytes;
+  wire::Crc32c crc =
+      wire::RudCrcOfAddresses(a_.config().address, b_.config().address);
+  crc.Add(std::span(forged).first(body)).Store(&forged[body]);
+  EXPECT_EQ(Give(forged), RxVerdict::kAccept);
+  const auto data = SendFrom(b_, a_);
+  EXPECT_EQ(a_.Receive(data[0], b_.config().address), RxVerdict::kRudMismatch);
+}
+
+TEST_F(WindowTest, JobKeyAndContextAreCheckedInTheirOrder) {
+  const auto packet = Send(Command(URNIC_RUD_WRITE, Tid(1), 8))[0];
+  const auto with = [&](auto change) {
+    Bytes copy = packet;
+    change(*reinterpret_cast<wire::RudBase*>(copy.data()),
+           *reinterpret_cast<wire::RudTransfer*>(copy.data() +
+                                                 sizeof(wire::RudBase)));
+    const size_t body = copy.size() - wire::kRudCrcBytes;
+    wire::Crc32c crc =
+        wire::RudCrcOfAddresses(a_.config().address, b_.config().address);
+    crc.Add(std::span(copy).first(body)).Store(&copy[body]);
+    return Give(copy);
+  };
+  using wire::Be;
+  using wire::RudBase;
+  using wire::RudTransfer;
+  const Be<uint32_t> other(99);
+  EXPECT_EQ(with([&](RudBase& b, RudTransfer&) { b.job = b.key = other; }),
+            RxVerdict::kRudWrongJob);
+  EXPECT_EQ(with([&](RudBase& b, RudTransfer&) { b.key = other; }),
+            RxVerdict::kRudWrongKey);
+  EXPECT_EQ(with([&](RudBase&, RudTransfer& t) { t.context.number = other; }),
+            RxVerdict::kRudUnknownContext);
+  EXPECT_EQ(with([&](RudBase&, RudTransfer& t) { t.context.key = other; }),
+            RxVerdict::kRudOldContext);
+  EXPECT_EQ(with([&](RudBase&, RudTransfer& t) { t.tid = Be<uint64_t>(0); }),
+            RxVerdict::kRudStale);
+  EXPECT_TRUE(Arrived(0));
+  EXPECT_FALSE(b_.window().failed());
+  EXPECT_EQ(Give(packet), RxVerdict::kAccept);
+}
+
+TEST_F(WindowTest, AContextThatIsUsedAgainTakesNothingForItsFormerOwner) {
+  const auto packet = Send(Command(URNIC_RUD_WRITE, Tid(1), 8))[0];
+  b_.Release(b_context_);
+  ContextId again;
+  do {
+    again = b_.Acquire();
+  } while (again.number != b_context_.number);
+  EXPECT_EQ(Give(packet), RxVerdict::kRudOldContext);
+  EXPECT_TRUE(Arrived(0));
+}
+
+TEST_F(WindowTest, ARecoveryMakesAllContextsNew) {
+  const auto packet = Send(Command(URNIC_RUD_WRITE, Tid(1), 8))[0];
+  b_.contexts().OnRecovery();
+  EXPECT_EQ(Give(packet), RxVerdict::kRudUnknownContext);
+  for (uint32_t i = 0; i < b_.contexts().size(); ++i) b_.Acquire();
+  EXPECT_EQ(Give(packet), RxVerdict::kRudOldContext);
+}
+
+TEST_F(WindowTest, AccessBeyondTheRegistrationEndsTheTransferAndTellsBothEnds) {
+  urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(1), 2 * kStride);
+  write.remote_pvo = b_pvo_.value + 4096 - kStride;
+  const auto packets = Send(write);
+  EXPECT_EQ(Give(packets[1]), RxVerdict::kRudAccess);
+  EXPECT_EQ(Give(packets[0]), RxVerdict::kRudEnded);
+  EXPECT_TRUE(Arrived(0));
+  const auto local = b_.Poll();
+  EXPECT_EQ(local->type, URNIC_RUD_GOT_REFUSAL);
+  EXPECT_EQ(local->pvo, b_pvo_.value + 4096);
+  EXPECT_EQ(Answer(), 1u);
+  const auto got = a_.Poll();
+  EXPECT_EQ(got->type, URNIC_RUD_GOT_REFUSAL);
+  EXPECT_EQ(got->tid, Tid(1));
+  EXPECT_FALSE(b_.window().failed());
+}
+
+TEST_F(WindowTest, AStaleKeyOfAPvoFailsTheWindow) {
+  const auto packet = Send(Command(URNIC_RUD_WRITE, Tid(1), 8))[0];
+  ASSERT_TRUE(b_.tces().Deregister(kJob, b_pvo_));
+  ASSERT_NE(Register(b_, b_bytes_, kAll), b_pvo_);
+  EXPECT_EQ(Give(packet), RxVerdict::kRudStaleKey);
+  EXPECT_TRUE(b_.window().failed());
+  EXPECT_EQ(Give(packet), RxVerdict::kRudWindowFailed);
+  EXPECT_TRUE(Arrived(0));
+}
+
+TEST_F(WindowTest, ATableOfAnotherJobIsNotTouched) {
+  Bytes other(64);
+  const Pvo pvo = b_.tces()
+                      .Register(kJob + 1, reinterpret_cast<uint64_t>(&other[0]),
+                                64, kAll, PageSize::k4K)
+                      .value();
+  urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(1), 8);
+  write.remote_pvo = pvo.value;
+  EXPECT_EQ(Give(Send(write)[0]), RxVerdict::kRudForeignTable);
+  EXPECT_FALSE(b_.window().failed());
+}
+
+TEST_F(WindowTest, AWrongCommandSaysWhatIsWrong) {
+  const auto status = [&](urnic_rud_send command) {
+    const uint32_t index = a_.Post(command);
+    EXPECT_TRUE(SendFrom(a_, b_).empty());
+    return a_.StatusOf(index);
+  };
+  urnic_rud_send c = Command(URNIC_RUD_WRITE, Tid(1), 8);
+  c.opcode = 99;
+  EXPECT_EQ(status(c), URNIC_RUD_BAD_REQUEST);
+  c = Command(URNIC_RUD_WRITE, Tid(1), 8);
+  c.packets = 0b10;
+  EXPECT_EQ(status(c), URNIC_RUD_BAD_REQUEST);
+  c = Command(URNIC_RUD_WRITE, Tid(1), 65 * kStride);
+  EXPECT_EQ(status(c), URNIC_RUD_BAD_REQUEST);
+  c = Command(URNIC_RUD_WRITE, Tid(1), 8);
+  c.stride = 0;
+  EXPECT_EQ(status(c), URNIC_RUD_BAD_REQUEST);
+  c = Command(URNIC_RUD_WRITE, Tid(1), 8);
+  c.local_context = b_context_.value() + 1000;
+  EXPECT_EQ(status(c), URNIC_RUD_BAD_CONTEXT);
+  c = Command(URNIC_RUD_WRITE, 0, 8);
+  EXPECT_EQ(status(c), URNIC_RUD_OLD_TID);
+  EXPECT_FALSE(a_.window().failed());
+  c = Command(URNIC_RUD_WRITE, Tid(1), 8);
+  c.local_pvo += 4096;
+  EXPECT_EQ(status(c), URNIC_RUD_BAD_PVO);
+  EXPECT_TRUE(a_.window().failed());
+  const uint32_t late = a_.Post(Command(URNIC_RUD_WRITE, Tid(2), 8));
+  a_.window().Flush();
+  EXPECT_EQ(a_.StatusOf(late), URNIC_RUD_FLUSHED);
+}
+
+TEST_F(WindowTest, CompletionsForOneWindowShareAPacket) {
+  for (int i = 0; i < 5; ++i) {
+    urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(1), 8);
+    write.flags = URNIC_RUD_INLINE_DATA;
+    write.local_context = a_.Acquire().value();
+    write.context = b_.Acquire().value();
+    EXPECT_EQ(Give(Send(write)[0]), RxVerdict::kAccept);
+  }
+  EXPECT_EQ(Answer(), 1u);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+}
+
+TEST_F(WindowTest, MemoryThatIsGoneEndsWhatUsesIt) {
+  b_.is_gone = [&](uint64_t address) {
+    return address >= reinterpret_cast<uint64_t>(b_bytes_.data()) &&
+           address < reinterpret_cast<uint64_t>(b_bytes_.data()) + 4096;
+  };
+  EXPECT_EQ(Give(Send(Command(URNIC_RUD_WRITE, Tid(1), 8))[0]),
+            RxVerdict::kAccept);
+  EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_REFUSAL);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_REFUSAL);
+  EXPECT_EQ(Give(Send(Command(URNIC_RUD_READ, Tid(2), 8))[0]),
+            RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 0u);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_REFUSAL);
+}
+
+TEST_F(WindowTest, AProgramThatWritesNonsenseIntoItsIndicesHarmsOnlyItself) {
+  a_.send_indices().producer = 1000000;
+  EXPECT_TRUE(SendFrom(a_, b_).empty());
+  b_.receive_indices().consumer = 77;
+  urnic_rud_send packet = {};
+  packet.opcode = URNIC_RUD_PACKET;
+  packet.window = 2;
+  a_.send_indices().producer = 0;
+  EXPECT_EQ(Give(Send(packet)[0]), RxVerdict::kRudFifoFull);
+}
+
+}  // namespace
+}  // namespace urnic::rud

@@ -1,0 +1,141 @@
+#pragma once
+
+/*
+ * The rings of an adapter window (docs/design/0014-rud.md): the part of the
+ * boundary between a program and the RNIC that serves RUD. The rules of
+ * rnic_abi.h hold here, too: plain C, free-running indices, an entry lives at
+ * (index & (entries - 1)), and neither side trusts the other.
+ *
+ * Send FIFO. The program writes entries and then the producer index. The RNIC
+ * writes `status` of an entry, and then the consumer index, when it needs the
+ * entry and its slot no longer. That says nothing about delivery.
+ *
+ * Receive FIFO. The RNIC writes an entry when its payload is in the slot beside
+ * it, and `type`, which is not 0, last. The program polls `type` of the next
+ * entry, sets it to 0 when it has read the entry, and writes the consumer
+ * index. When the FIFO is full, what arrives is dropped and counted.
+ *
+ * A context is its number in the low 32 bits, and its key in the high ones. A
+ * tid is a transfer (56 bits) and, in the low 8 bits, an attempt.
+ */
+
+#include "verbs/abi/rnic_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of payload in the entry itself. */
+#define URNIC_RUD_INLINE 32u
+/* Packets of one transfer. */
+#define URNIC_RUD_MAX_PACKETS 64u
+
+/* urnic_rud_send.opcode */
+enum urnic_rud_opcode {
+  URNIC_RUD_PACKET = 1, /* to the receive FIFO of `window` */
+  URNIC_RUD_WRITE = 2,
+  URNIC_RUD_READ = 3,
+  URNIC_RUD_ASK_STATE = 4, /* of a transfer, and nothing older is placed */
+};
+
+/* urnic_rud_send.flags */
+enum {
+  /* The payload is in the entry; else it is in the slot (packets), or at
+   * local_pvo. */
+  URNIC_RUD_INLINE_DATA = 1 << 0,
+  /* Write: to the receive FIFO of the target. */
+  URNIC_RUD_TO_FIFO = 1 << 1,
+};
+
+/* urnic_rud_send.notify */
+enum {
+  URNIC_RUD_NOTIFY_SOURCE = 1 << 0,
+  URNIC_RUD_NOTIFY_TARGET = 1 << 1,
+};
+
+/* urnic_rud_send.status */
+enum urnic_rud_status {
+  URNIC_RUD_WAITS = 0, /* the program writes it */
+  URNIC_RUD_SENT = 1,
+  URNIC_RUD_BAD_REQUEST = 2, /* opcode, flags, or lengths that do not fit */
+  URNIC_RUD_BAD_CONTEXT = 3, /* the local one is not the window's */
+  URNIC_RUD_OLD_TID = 4,     /* not larger than the local context's */
+  URNIC_RUD_BAD_PVO = 5,     /* the local one; the window has failed */
+  URNIC_RUD_FLUSHED = 6,     /* the window had failed before */
+  URNIC_RUD_BUSY = 7,        /* the local context answers a read */
+};
+
+struct urnic_rud_send {
+  uint8_t opcode; /* enum urnic_rud_opcode */
+  uint8_t flags;
+  uint8_t path; /* which UDP flow */
+  uint8_t notify;
+  uint32_t status;  /* enum urnic_rud_status */
+  uint32_t peer;    /* an address handle's number */
+  uint32_t window;  /* of the peer */
+  uint64_t context; /* of the peer */
+  uint64_t local_context;
+  uint64_t tid;
+  uint64_t local_pvo;
+  uint64_t remote_pvo;
+  uint32_t bytes;  /* of the transfer, or of the packet */
+  uint16_t stride; /* payload of a full packet */
+  uint16_t reserved;
+  uint64_t packets; /* of the transfer, those to send: a bit for each */
+  uint8_t tag[16];  /* packets: for the upper layer of the peer */
+  uint8_t data[URNIC_RUD_INLINE];
+  uint64_t reserved2;
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_rud_send) == 2 * URNIC_ABI_LINE);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, context) == 16);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, packets) == 64);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, data) == 88);
+
+/* urnic_rud_receive.type */
+enum urnic_rud_entry {
+  URNIC_RUD_GOT_PACKET = 1,
+  URNIC_RUD_GOT_DATA = 2,       /* of a write to the FIFO */
+  URNIC_RUD_GOT_COMPLETION = 3, /* of a transfer from here */
+  URNIC_RUD_GOT_TRANSFER = 4,   /* completed, to here */
+  URNIC_RUD_GOT_STATE = 5,      /* the answer to URNIC_RUD_ASK_STATE */
+  URNIC_RUD_GOT_REFUSAL = 6,    /* memory: the transfer has ended */
+};
+
+/* urnic_rud_receive.flags */
+enum {
+  URNIC_RUD_MARKED = 1 << 0, /* by ECN: this packet, or what it answers */
+};
+
+struct urnic_rud_receive {
+  uint8_t type; /* enum urnic_rud_entry, written last */
+  uint8_t flags;
+  uint8_t path;   /* on which it came, or what it answers went */
+  uint8_t number; /* data: of the packet */
+  uint16_t bytes; /* of payload, in the slot */
+  uint16_t stride;
+  uint32_t source_window;
+  uint32_t peer;
+  union {
+    uint8_t tag[16]; /* packet */
+    struct {
+      uint64_t context; /* the local one, or the source's (data) */
+      uint64_t tid;
+    };
+  };
+  union {
+    struct { /* data, transfer */
+      uint32_t total;
+      uint32_t offset;
+    };
+    uint64_t arrived; /* state, refusal: a bit for each packet */
+  };
+  uint64_t pvo; /* refusal */
+  uint64_t reserved[2];
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_rud_receive) == URNIC_ABI_LINE);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_receive, tag) == 16);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_receive, arrived) == 32);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
