@@ -115,7 +115,8 @@ def completed(path):
     ours = {"source__number": 77, "source__key": 0x01000002,
             "tid__transfer": 4711, "tid__attempt": 2}
     yield data("data that is completed", path, 0, 4, notify__source=1, **ours)
-    yield rud.Packet("completion that names it", path, rud.COMPLETION_TYPE,
+    yield rud.Packet("completion that names it", path.back(),
+                     rud.COMPLETION_TYPE,
                      entries=[{"status": 0}, {
                          "source.number": 77, "source.key": 0x01000002,
                          "tid.transfer": 4711, "tid.attempt": 2, "status": 0}])
@@ -212,7 +213,7 @@ def bad_data():
         yield one("number after the end of the transfer", "number", 3, 128,
                   payload=b"")
         yield one("number 64", "number", 64, 64, stride=1, payload=b"")
-        yield one("number 255", "number", 255, 256, stride=1)
+        yield one("number 255", "number", 255, 64, stride=1, payload=b"")
         yield one("65 packets", "packets", 0, 64 * 64 + 1)
         yield one("2^26 packets", "packets", 0, (1 << 32) - 1)
         yield one("stride 0", "stride", 0, 4, stride=0, payload=b"1234")

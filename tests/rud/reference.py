@@ -126,6 +126,11 @@ class Path:
         self.traffic_class = traffic_class
         self.source_port = source_port
 
+    def back(self):
+        return Path(self.name, str(self.target), str(self.source),
+                    vlan=self.vlan, traffic_class=self.traffic_class,
+                    source_port=self.source_port)
+
     def addresses(self):
         return in_16_bytes(self.source) + in_16_bytes(self.target)
 
