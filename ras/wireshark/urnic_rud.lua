@@ -226,8 +226,10 @@ function rud.init()
   newest_of, data_of, completed_in = {}, {}, {}
 end
 -- What a completion and the packets of its transfer have in common: the
--- addresses, and the context of the source with the tid.
+-- addresses, the context of the source, and the tid without the attempt, since
+-- one completion ends all attempts.
 local function transfer_key(from, to, number, key, tid)
+  tid = tid:match("^%d+")
   return table.concat({ tostring(from), tostring(to), number, key, tid }, " ")
 end
 
