@@ -134,8 +134,9 @@ for _, fault in pairs(E) do experts[#experts + 1] = fault end
 rud.fields = fields
 rud.experts = experts
 
--- Lua 5.2 has bit32, later ones have operators, and all have Wireshark's bit.
-local bxor, band, rshift = bit.bxor, bit.band, bit.rshift
+-- Wireshark's own library, or that of Lua 5.2. (Operators are an error there.)
+local bits = bit or bit32
+local bxor, band, rshift = bits.bxor, bits.band, bits.rshift
 
 -- CRC32C, reflected: a table with the remainder of each byte.
 local REMAINDERS = {}
