@@ -305,8 +305,7 @@ def files():
     for packet in good_on(IPV4):
         made[CORPUS + file_name(packet.name[:-6])] = packet.bytes()
     for packet in bads:
-        if packet.path == IPV4:
-            made[CORPUS + "bad_" + file_name(packet.name)] = packet.bytes
+        made[CORPUS + "bad_" + file_name(packet.name)] = packet.bytes
     return made
 
 
