@@ -184,10 +184,10 @@ def bad_lengths():
             packet.values["payload_bytes"] = 8
             yield Bad(f"payload of type {kind}", "RudMalformed",
                       "payload_bytes", packet)
-    for error in (-1, 1):
-        yield Bad(f"bytes of payload {error:+} of data", "RudMalformed",
+    for error, which in ((-1, "one byte too few"), (1, "one byte too many")):
+        yield Bad(f"{which}, says data", "RudMalformed",
                   "payload_bytes", data("p", IPV4, 0, 4, payload_bytes=4 + error))
-        yield Bad(f"bytes of payload {error:+} of FIFO", "RudMalformed",
+        yield Bad(f"{which}, says FIFO", "RudMalformed",
                   "payload_bytes", rud.Packet("p", IPV4, rud.FIFO_TYPE, b"1234",
                                               payload_bytes=4 + error))
     # A router that cuts: the length of UDP agrees, the base header does not.
@@ -305,7 +305,9 @@ def files():
     for packet in good_on(IPV4):
         made[CORPUS + file_name(packet.name[:-6])] = packet.bytes()
     for packet in bads:
-        made[CORPUS + "bad_" + file_name(packet.name)] = packet.bytes
+        path = CORPUS + "bad_" + file_name(packet.name)
+        assert path not in made, path
+        made[path] = packet.bytes
     return made
 
 
