@@ -43,6 +43,7 @@ cp --no-dereference --no-preserve=mode out/lib/*.so "$root/lib/urnic/lib/"
 copy 644 lib/urnic/lib out/lib/*-gdb.py
 # Where gdb of a system trusts scripts, by the path of what they belong to.
 copy 644 "share/gdb/auto-load$prefix/lib/urnic/lib" out/lib/*-gdb.py
+copy 644 share/urnic/wireshark ras/wireshark/urnic_rud.lua
 install -d -m 755 "$root/bin"
 ln -sfn ../lib/urnic/bin/urnic "$root/bin/urnic"
 

@@ -27,7 +27,7 @@ CODED_FOLDERS = ("transport/", "datapath/", "verbs/")
 CORE_FOLDERS = ("transport/rc/", "transport/uc/", "transport/ud/")
 CODE_SUFFIXES = (".h", ".c", ".cc", ".def")
 TEXT_SUFFIXES = CODE_SUFFIXES + (".S", ".py", ".sh", ".bzl", ".bazel", ".md",
-                                 ".txt", ".toml", ".map")
+                                 ".txt", ".toml", ".map", ".lua")
 # Folders of data, and parts of the folder above.
 NO_README = re.compile(r"/(testdata|corpus|goldens)(/|$)|^third_party/.|"
                        r"^docs/.|^packaging/.|^tests/scripts/.")
@@ -254,7 +254,8 @@ def prose_of(f):
             re.sub(r"[^\n]", " ", m.group(0))
             for m in re.finditer(_TOKEN.pattern + r"|[^\n]|\n", f.text,
                                  re.DOTALL | re.MULTILINE))
-    return "\n".join(line.partition("#")[2] for line in f.lines)
+    mark = "--" if f.path.endswith(".lua") else "#"
+    return "\n".join(line.partition(mark)[2] for line in f.lines)
 
 
 def check_named_files(f, endings):

@@ -10,12 +10,13 @@ systems and in containers; it needs root.
 import argparse
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 
 import clean_systems
-from report import Report, check, run
+from report import Report, Skip, check, run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOOP = ["run", "--port", "loop", "--addr", "10.9.0.1/24", "--"]
@@ -47,6 +48,7 @@ def install(scratch):
     check("PORT_ACTIVE" in said, said)
     for name in ("share/man/man1/urnic.1", "share/doc/urnic/README.md",
                  "share/doc/urnic/bench/pictures/rate.svg",
+                 "share/urnic/wireshark/urnic_rud.lua",
                  "share/bash-completion/completions/urnic"):
         check((prefix / name).is_file(), f"{name} is not there")
 
@@ -99,6 +101,27 @@ def lint(packages):
          *packages])
 
 
+def dissector(scratch, packages):
+    """The plugin is where the distribution's Wireshark looks for plugins."""
+    if shutil.which("tshark") is None:
+        raise Skip("tshark is not installed")
+    for package in packages:
+        run(["dpkg-deb", "-x", package, scratch])
+    env = {**os.environ, "HOME": str(scratch)}
+    folders = dict(line.split(":", 1) for line in
+                   run(["tshark", "-G", "folders"], env=env).splitlines())
+    folder = folders["Global Lua Plugins"].strip().lstrip("/")
+    plugin = scratch / folder / "urnic_rud.lua"
+    check(plugin.is_file(), f"{plugin} is not there")
+    # There it would be loaded for every user; here, for one.
+    ours = pathlib.Path(folders["Personal Lua Plugins"].strip())
+    check(ours.is_relative_to(scratch), ours)
+    ours.mkdir(parents=True)
+    shutil.copy(plugin, ours)
+    said = run(["tshark", "-G", "protocols"], env=env)
+    check("\turnic_rud\n" in said, "tshark does not know urnic_rud")
+
+
 def reproduce(scratch, packages):
     """All compiled once more, in another folder and without the cache, gives
     the same bytes."""
@@ -148,6 +171,8 @@ def main():
                                place("packages"))
         if packages:
             report.test("packages/lintian", lint, packages)
+            report.test("packages/dissector", dissector, place("dissector"),
+                        packages)
         if packages and options.full:
             clean_systems.run(report, ROOT, place("systems"), packages)
             report.test("packages/reproducible", reproduce, place("reproduce"),
