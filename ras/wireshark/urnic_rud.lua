@@ -95,7 +95,7 @@ add("completion.of", ProtoField.framenum, "Newest packet of the transfer",
     base.NONE, frametype.REQUEST)
 add("completed_in", ProtoField.framenum, "Completed in", base.NONE,
     frametype.RESPONSE)
-add_context("notice.source", "Context of the source")
+add_context("notice.sender", "Context of the sender")
 add("notice.reason", ProtoField.uint8, "Reason", base.DEC, REASONS)
 add("notice.arrived", ProtoField.uint64, "Packets that have arrived", base.HEX)
 add_pvo("notice.pvo", "PVO that was refused")
@@ -124,6 +124,7 @@ add_fault("stride", "A full packet has 0 bytes")
 add_fault("payload", "The payload is not that of this packet")
 add_fault("mask", "Wants no packet, or one that the transfer does not have")
 add_fault("completions", "Not 1 to 32 whole entries")
+add_fault("status", "Unknown status")
 add_fault("reason", "Unknown reason")
 add_fault("crc", "The CRC is wrong", expert.group.CHECKSUM)
 
@@ -360,6 +361,7 @@ local function completion(packet, cursor)
     local number, key = cursor:context("completion.source")
     local tid = cursor:tid("completion.tid")
     local status = cursor:number("completion.status", 1)
+    if not STATUSES[status] then packet.fault("status") end
     local path = cursor:number("completion.path", 1)
     cursor:skip(2)
     cursor.tree:set_text(string.format(
@@ -392,7 +394,7 @@ end
 local function notice(packet, cursor)
   local context = cursor:context("context")
   local tid = cursor:tid("tid")
-  cursor:context("notice.source")
+  cursor:context("notice.sender")
   local reason = cursor:number("notice.reason", 1)
   if not REASONS[reason] then packet.fault("reason") end
   cursor:skip(7)

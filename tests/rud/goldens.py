@@ -242,10 +242,14 @@ def bad_others():
             yield Bad(f"{name}, type {kind}", "RudMalformed", expert,
                       read(name, path, total, packets, kind=kind,
                            stride=stride))
-    entries = rud.any_bytes("entries", 33 * rud.COMPLETION_BYTES)
+    entries = bytes(33 * rud.COMPLETION_BYTES)
     for count in (0, 1, 19, 21, 33 * 20, 32 * 20 - 1, 32 * 20 + 1):
         yield Bad(f"completion of {count} bytes", "RudMalformed", "completions",
                   rud.Packet("c", IPV4, rud.COMPLETION_TYPE, entries[:count]))
+    for status in (1, 255):
+        yield Bad(f"completion of status {status}", "RudMalformed", "status",
+                  rud.Packet("c", IPV6, rud.COMPLETION_TYPE, entries=[
+                      {"status": 0}, {"status": status}]))
     for reason in (2, 255):
         yield Bad(f"notice of reason {reason}", "RudMalformed", "reason",
                   rud.Packet("n", IPV4, rud.NOTICE_TYPE,

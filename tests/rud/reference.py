@@ -42,7 +42,7 @@ THIRD = (("third.address", 128), ("reserved.third_window", 8),
          ("third.window", 24), ("reserved.third", 32)) + part(
              "third.context", CONTEXT)
 TAG = (("tag", 128),)
-NOTICE = part("notice.source", CONTEXT) + (
+NOTICE = part("notice.sender", CONTEXT) + (
     ("notice.reason", 8), ("reserved.notice", 56),
     ("notice.arrived", 64)) + part("notice.pvo", PVO)
 ASKER = part("asker", CONTEXT)

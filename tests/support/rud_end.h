@@ -120,7 +120,7 @@ class RudEnd {
     if (form != RxVerdict::kAccept) return form;
     if (!wire::RudCrcHolds(wire::RudCrcOfAddresses(from, config_.address),
                            bytes)) {
-      return RxVerdict::kBadIcrc;
+      return RxVerdict::kRudBadCrc;
     }
     packet.peer = peer;
     packet.marked = marked;

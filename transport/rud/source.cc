@@ -72,7 +72,7 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   //= document C: a read request is dropped silently if its context is busy
   if (IsBusy(*context)) return RxVerdict::kRudBusy;
   //= document C: a read request is ignored if its tid is not larger than that
-  //of = the context
+  // of = the context
   const uint64_t tid = packet.transfer().tid.value();
   if (tid <= context->tid) return RxVerdict::kRudStale;
   const wire::RudRead& read = packet.read();
@@ -87,7 +87,7 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   context->tid = tid;
   context->path = packet.base->path;
   context->peer = packet.peer;
-  context->peer_window = packet.base->source_window.value();
+  context->peer_window = packet.base->sender_window();
   context->peer_context = IdOf(read.target);
   if (found.fault != PvoFault::kNone) {
     context->state = ContextState::kEnded;
@@ -162,7 +162,7 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
     const bool marked = (packet.base->flags & wire::kRudMarked) != 0;
     entry.flags = marked ? URNIC_RUD_MARKED : 0;
     entry.path = done.path;
-    entry.source_window = packet.base->source_window.value();
+    entry.source_window = packet.base->sender_window();
     entry.peer = packet.peer;
     entry.context = id.value();
     entry.tid = context->tid;
@@ -192,7 +192,7 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
   const bool marked = (packet.base->flags & wire::kRudMarked) != 0;
   entry.flags = marked ? URNIC_RUD_MARKED : 0;
   entry.path = packet.base->path;
-  entry.source_window = packet.base->source_window.value();
+  entry.source_window = packet.base->sender_window();
   entry.peer = packet.peer;
   entry.context = id.value();
   entry.tid = context->tid;
@@ -458,7 +458,7 @@ void Source::SendNotice(TxPacket& out) {
   transfer.context = ToWire(answer.context);
   transfer.tid = Be<uint64_t>(answer.tid);
   wire::RudNotice notice;
-  notice.source = ToWire(answer.local);
+  notice.sender = ToWire(answer.local);
   notice.reason = static_cast<uint8_t>(answer.reason);
   notice.arrived = Be<uint64_t>(answer.arrived);
   notice.pvo = Be<uint64_t>(answer.pvo);

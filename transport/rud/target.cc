@@ -31,7 +31,7 @@ Context* Target::FindContext(const RxPacket& packet, RxVerdict& verdict) {
     return nullptr;
   }
   //= document C: a packet with a tid less than that of the context is stale,
-  //and = is discarded
+  // and = is discarded
   if (packet.transfer().tid.value() < context->tid) {
     verdict = RxVerdict::kRudStale;
     return nullptr;
@@ -77,7 +77,7 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
   }
   context.tid = tid;
   context.peer = packet.peer;
-  context.peer_window = packet.base->source_window.value();
+  context.peer_window = packet.base->sender_window();
   context.peer_context = IdOf(data.source);
   if (context.state == ContextState::kEnded) return RxVerdict::kRudEnded;
   if (context.state == ContextState::kReceiving) return RxVerdict::kAccept;
@@ -108,8 +108,8 @@ RxVerdict Target::Translate(Context& context, const RxPacket& packet,
     case PvoFault::kBounds:
     case PvoFault::kRights:
       //= document C: a packet that would violate memory protection is
-      //discarded, = the transfer is never reported complete, and the upper
-      //layer is told
+      // discarded, = the transfer is never reported complete, and the upper
+      // layer is told
       End(context, pvo.value);
       return RxVerdict::kRudAccess;
   }
@@ -196,7 +196,7 @@ RxVerdict Target::PushData(const RxPacket& packet) {
   entry.number = data.number;
   entry.bytes = static_cast<uint16_t>(packet.payload_bytes);
   entry.stride = data.stride.value();
-  entry.source_window = packet.base->source_window.value();
+  entry.source_window = packet.base->sender_window();
   entry.peer = packet.peer;
   entry.context = IdOf(data.source).value();
   entry.tid = packet.transfer().tid.value();
@@ -214,7 +214,7 @@ RxVerdict Target::OnPacket(const RxPacket& packet) {
   entry.flags = packet.marked ? URNIC_RUD_MARKED : 0;
   entry.path = packet.base->path;
   entry.bytes = static_cast<uint16_t>(packet.payload_bytes);
-  entry.source_window = packet.base->source_window.value();
+  entry.source_window = packet.base->sender_window();
   entry.peer = packet.peer;
   static_assert(sizeof(entry.tag) == sizeof(wire::RudTag));
   std::memcpy(entry.tag, packet.tag().bytes, sizeof(entry.tag));
@@ -236,7 +236,7 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
   }
   context->tid = tid;
   context->peer = packet.peer;
-  context->peer_window = packet.base->source_window.value();
+  context->peer_window = packet.base->sender_window();
   context->peer_context = IdOf(packet.asker());
   if (context->state == ContextState::kReceived) {
     Tell(*context);

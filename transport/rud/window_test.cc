@@ -196,7 +196,7 @@ TEST_F(WindowTest, TheTargetIsToldWhenItsFifoHasRoomAgain) {
   command.opcode = URNIC_RUD_PACKET;
   command.window = 3;
   const auto filler = Send(command);
-  EXPECT_EQ(end.Receive(filler[0], a_.config().address), RxVerdict::kBadIcrc);
+  EXPECT_EQ(end.Receive(filler[0], a_.config().address), RxVerdict::kRudBadCrc);
   const auto to_end = [&](const urnic_rud_send& c) {
     a_.Post(c);
     const auto sent = a_.Transmit(end.config().address);

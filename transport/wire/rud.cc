@@ -18,10 +18,18 @@ bool ReadFits(const RudRead& read) {
   return wanted != 0 && (wanted & ~RudAllPackets(packets)) == 0;
 }
 
-bool CompletionsFit(uint32_t bytes) {
+bool CompletionsFit(const RudPacket& packet) {
   constexpr uint32_t kEach = sizeof(RudCompletion);
-  return bytes != 0 && bytes % kEach == 0 &&
-         bytes <= kRudMaxCompletions * kEach;
+  const uint32_t bytes = packet.payload_bytes;
+  if (bytes == 0 || bytes % kEach != 0 || bytes > kRudMaxCompletions * kEach)
+    return false;
+  for (uint32_t i = 0; i < packet.completions(); ++i) {
+    if (packet.completion(i).status !=
+        static_cast<uint8_t>(RudStatus::kComplete)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool Fits(const RudPacket& packet) {
@@ -35,7 +43,7 @@ bool Fits(const RudPacket& packet) {
     case RudType::kFifo:
       return true;
     case RudType::kCompletion:
-      return CompletionsFit(packet.payload_bytes);
+      return CompletionsFit(packet);
     case RudType::kNotice:
       return packet.payload_bytes == 0 && packet.notice().reason < kRudReasons;
     case RudType::kStateRequest:

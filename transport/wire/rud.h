@@ -49,6 +49,9 @@ inline constexpr uint8_t kRudNotifyTarget = 2;
 inline constexpr uint8_t kRudNotifyThird = 4;
 inline constexpr uint8_t kRudNotifications = 7;
 
+// A window is the lower 24 bits of its field; the others are reserved.
+inline constexpr uint32_t kRudWindowMask = 0xffffff;
+
 struct RudBase {
   uint8_t version_type = 0;
   uint8_t flags = 0;
@@ -63,6 +66,10 @@ struct RudBase {
 
   uint8_t version() const { return version_type >> 4; }
   uint8_t type() const { return version_type & 0x0f; }
+  uint32_t target_window() const { return window.value() & kRudWindowMask; }
+  uint32_t sender_window() const {
+    return source_window.value() & kRudWindowMask;
+  }
   void SetType(RudType type) {
     version_type =
         static_cast<uint8_t>(kRudVersion << 4 | static_cast<uint8_t>(type));
@@ -144,7 +151,7 @@ enum class RudReason : uint8_t {
 inline constexpr uint8_t kRudReasons = 2;
 
 struct RudNotice {
-  RudContext source;
+  RudContext sender;
   uint8_t reason = 0;
   uint8_t reserved[7] = {};
   Be<uint64_t> arrived;  // a bit for each packet

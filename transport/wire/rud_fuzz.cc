@@ -45,6 +45,13 @@ bool IsOneOfItsTransfer(uint64_t total, uint64_t stride, uint64_t number,
   return false;
 }
 
+bool AreComplete(const Bytes& p, size_t payload) {
+  for (size_t at = 24; at < 24 + payload; at += 20) {
+    if (p[at + 16] != 0) return false;
+  }
+  return true;
+}
+
 bool AreOfItsTransfer(uint64_t total, uint64_t stride, uint64_t mask) {
   if (mask == 0 || stride == 0) return false;
   const uint64_t packets =
@@ -68,7 +75,8 @@ bool Agrees(const Bytes& p, size_t payload) {
              AreOfItsTransfer(Number(p, 56, 4), Number(p, 60, 2),
                               Number(p, 72, 8));
     case 6:
-      return payload >= 20 && payload <= 640 && payload % 20 == 0;
+      return payload >= 20 && payload <= 640 && payload % 20 == 0 &&
+             AreComplete(p, payload);
     case 7:
       return payload == 0 && p[48] < 2;
     case 8:

@@ -119,7 +119,7 @@ void AddThird(const RudThird& third, Text& text) {
 }
 
 void AddNotice(const RudNotice& notice, Text& text) {
-  text.Context("notice.source", notice.source)
+  text.Context("notice.sender", notice.sender)
       .Add("notice.reason", notice.reason)
       .AddMask("notice.arrived", notice.arrived.value())
       .Pvo("notice.pvo", notice.pvo.value());
@@ -257,7 +257,7 @@ class Builder {
   }
   void Notice(const RudNotice& of) {
     RudNotice notice;
-    notice.source = Context(of.source);
+    notice.sender = Context(of.sender);
     notice.reason = of.reason;
     notice.arrived = Be<uint64_t>(of.arrived.value());
     notice.pvo = Be<uint64_t>(of.pvo.value());
