@@ -48,6 +48,16 @@ _SCRIPTS = _CORE + [
     "//tests/scripts:words.cc",
 ]
 
+_RUD = [
+    "//tests/sim:rud_main.cc",
+    "//tests/sim:rud_run.cc",
+    "//transport/rud:context_pool.cc",
+    "//transport/rud:notifier.cc",
+    "//transport/rud:source.cc",
+    "//transport/rud:target.cc",
+    "//transport/rud:tce_tables.cc",
+]
+
 _NET = [
     "//tests/sim:net_main.cc",
     "//transport/net:host.cc",
@@ -142,6 +152,7 @@ _HEADERS = _IWARP_HEADERS + [
     "//transport/cm:sources",
     "//transport/net:sources",
     "//transport/rc:sources",
+    "//transport/rud:sources",
     "//transport/uc:sources",
     "//transport/ud:sources",
     "//transport/work:sources",
@@ -174,6 +185,7 @@ _SIMULATORS = {
         ] + _DEPS,
     ),
     "unreliable": (_UNRELIABLE, "core", ["--expect-violation"], _DEPS),
+    "rud": (_RUD, "core", ["--expect-violation"], _DEPS),
     "net": (_NET, "core", ["--expect-violation"], _DEPS),
     "cm": (_CM, "core", ["--expect-violation"], _DEPS),
     "moves": (_ENGINE, "engine", [], ["//tests/sim:mutation_main"]),
@@ -213,6 +225,8 @@ _IN_GATE = [
     "mutant_images_forget_timers_test",
     "mutant_uc_joins_parts_test",
     "mutant_cm_images_forget_tries_test",
+    "mutant_rud_completes_with_the_last_packet_test",
+    "mutant_rud_places_a_complete_read_again_test",
     "mutant_net_believes_lies_test",
     "mutant_net_keeps_fragments_test",
     "mutant_engine_never_frees_kept_frames_test",
@@ -239,7 +253,7 @@ def mutant(name, old, new, core = "rc", only = None):
       new: what stands there instead.
       core: "rc", "congestion" (the same, judged by how queue pairs share a
         link), "scripts" (judged by a packet script), "unit" (a part, judged by
-        its unit test), "unreliable" (UC or UD),
+        its unit test), "unreliable" (UC or UD), "rud",
         "net" (the host's), "cm", "engine", "moves" (the engine, judged by its
         queue pairs), "iwarp", or "device" (the engine, judged by its iWARP
         connections).

@@ -90,7 +90,8 @@ class RudEnd {
     const uint32_t count = window_.Transmit(packets);
     std::vector<Sent> out;
     for (const rud::TxPacket& packet : std::span(packets).first(count)) {
-      if (!packet.payload_in_ring && packet.payload_bytes != 0 && is_gone &&
+      const bool is_read = packet.context != rud::TxPacket::kNoContext;
+      if (is_read && packet.payload_bytes != 0 && is_gone &&
           is_gone(packet.payload)) {
         window_.OnGatherFault(packet);
         continue;
@@ -156,7 +157,7 @@ class RudEnd {
   urnic_queue_indices& receive_indices() { return receive_indices_; }
   urnic_queue_indices& send_indices() { return send_indices_; }
 
-  // Memory that a program has unmapped.
+  // Memory that a program has unmapped, of what peers read and write.
   std::function<bool(uint64_t address)> is_gone;
   std::function<void(const Placement&)> on_place;
 

@@ -61,7 +61,7 @@ struct alignas(64) Context {
   uint8_t path = 0;  // of the last packet
   bool marked = false;
   bool owes_target = false;  // was not told: its FIFO was full
-  bool own_read = false;     // the owner has asked for the data
+  bool is_own = false;       // of its owner: a write from here, or a read
   bool touched = false;      // by this burst
   uint16_t reserved = 0;
   uint32_t peer = 0;  // the other end
@@ -88,10 +88,14 @@ struct alignas(64) Context {
 };
 static_assert(sizeof(Context) == 128);
 
-// Its owner has given it to a transfer of its own, or it answers a read.
+// Peers can begin nothing with it: it has a transfer of its owner, or sends the
+// answer of a read.
 inline bool IsBusy(const Context& context) {
-  return context.own_read || context.state == ContextState::kSending ||
-         context.state == ContextState::kAwaiting;
+  return context.is_own || context.state == ContextState::kSending;
+}
+// It is the target of a read of its owner.
+inline bool IsReading(const Context& context) {
+  return context.is_own && context.state == ContextState::kReceiving;
 }
 
 class ContextPool {

@@ -89,23 +89,16 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   context->peer = packet.peer;
   context->peer_window = packet.base->sender_window();
   context->peer_context = IdOf(read.target);
+  context->marked = packet.marked;
   if (found.fault != PvoFault::kNone) {
     context->state = ContextState::kEnded;
-    (void)answers_.Add({.is_notice = true,
-                        .marked = packet.marked,
-                        .path = context->path,
-                        .reason = wire::RudReason::kAccess,
-                        .peer = context->peer,
-                        .window = context->peer_window,
-                        .context = context->peer_context,
-                        .local = id,
-                        .tid = tid,
-                        .pvo = read.source_pvo.value()});
+    context->arrived = 0;
+    notifier_.TellOther(*context, wire::RudReason::kAccess,
+                        read.source_pvo.value());
     return RxVerdict::kRudAccess;
   }
   context->state = ContextState::kSending;
   context->notify = packet.base->notify;
-  context->marked = packet.marked;
   context->total = read.total.value();
   context->stride = read.stride.value();
   context->source_pvo = read.source_pvo.value();
@@ -141,6 +134,14 @@ void Source::Forget(uint32_t context) {
 
 // --- Answers to us -----------------------------------------------------------
 
+urnic_rud_receive Source::AnswerOf(const RxPacket& packet,
+                                   Context& context) const {
+  context.peer = packet.peer;
+  context.peer_window = packet.base->sender_window();
+  context.marked = (packet.base->flags & wire::kRudMarked) != 0;
+  return notifier_.EntryOf(context, URNIC_RUD_GOT_COMPLETION);
+}
+
 RxVerdict Source::OnCompletions(const RxPacket& packet) {
   RxVerdict verdict = RxVerdict::kAccept;
   for (uint32_t i = 0; i < packet.completions(); ++i) {
@@ -152,22 +153,17 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
       continue;
     }
     //= document C: the upper layer ignores completions with stale tids
-    if (context->tid != done.tid.value() ||
+    // Those of another transfer. An older attempt that is complete is as good
+    // as the last one.
+    if (TransferOf(context->tid) != TransferOf(done.tid.value()) ||
         context->state != ContextState::kAwaiting) {
       verdict = RxVerdict::kRudStale;
       continue;
     }
-    urnic_rud_receive entry = {};
-    entry.type = URNIC_RUD_GOT_COMPLETION;
-    const bool marked = (packet.base->flags & wire::kRudMarked) != 0;
-    entry.flags = marked ? URNIC_RUD_MARKED : 0;
-    entry.path = done.path;
-    entry.source_window = packet.base->sender_window();
-    entry.peer = packet.peer;
-    entry.context = id.value();
-    entry.tid = context->tid;
-    if (receive_.Push(entry, {})) {
+    context->path = done.path;
+    if (receive_.Push(AnswerOf(packet, *context), {})) {
       context->state = ContextState::kIdle;
+      context->is_own = false;
     } else {
       verdict = RxVerdict::kRudFifoFull;
     }
@@ -184,24 +180,18 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
   const bool refused =
       notice.reason == static_cast<uint8_t>(wire::RudReason::kAccess);
   const bool expected = context->state == ContextState::kAwaiting ||
-                        (refused && context->own_read);
+                        (refused && IsReading(*context));
   if (!expected || context->tid != packet.transfer().tid.value())
     return RxVerdict::kRudStale;
-  urnic_rud_receive entry = {};
+  context->path = packet.base->path;
+  urnic_rud_receive entry = AnswerOf(packet, *context);
   entry.type = refused ? URNIC_RUD_GOT_REFUSAL : URNIC_RUD_GOT_STATE;
-  const bool marked = (packet.base->flags & wire::kRudMarked) != 0;
-  entry.flags = marked ? URNIC_RUD_MARKED : 0;
-  entry.path = packet.base->path;
-  entry.source_window = packet.base->sender_window();
-  entry.peer = packet.peer;
-  entry.context = id.value();
-  entry.tid = context->tid;
   entry.arrived = notice.arrived.value();
   entry.pvo = notice.pvo.value();
   if (!receive_.Push(entry, {})) return RxVerdict::kRudFifoFull;
   if (refused) {
     context->state = ContextState::kEnded;
-    context->own_read = false;
+    context->is_own = false;
   }
   return RxVerdict::kAccept;
 }
@@ -242,10 +232,9 @@ urnic_rud_status Source::BeginWrite() {
   }
   if (context != nullptr) {
     context->tid = command_.tid;
-    context->own_read = false;
-    context->state = (command_.notify & URNIC_RUD_NOTIFY_SOURCE) != 0
-                         ? ContextState::kAwaiting
-                         : ContextState::kIdle;
+    context->is_own = (command_.notify & URNIC_RUD_NOTIFY_SOURCE) != 0;
+    context->state =
+        context->is_own ? ContextState::kAwaiting : ContextState::kIdle;
   }
   unsent_ = command_.packets;
   return URNIC_RUD_SENT;
@@ -262,16 +251,23 @@ urnic_rud_status Source::BeginRead() {
   const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
                                            command_.bytes, mem::kLocalWrite);
   if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
-  const bool goes_on =
-      context->own_read && context->state == ContextState::kReceiving &&
-      TransferOf(context->tid) == TransferOf(command_.tid) &&
-      context->total == command_.bytes && context->stride == command_.stride;
-  if (!goes_on) {
-    context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
-  }
-  context->own_read = true;
-  context->target_pvo = command_.local_pvo;
+  const bool is_same = TransferOf(context->tid) == TransferOf(command_.tid) &&
+                       context->target_pvo == command_.local_pvo &&
+                       context->total == command_.bytes &&
+                       context->stride == command_.stride;
+  const bool goes_on = is_same && IsReading(*context);
   context->tid = command_.tid;
+  if (is_same && context->state == ContextState::kReceived) {
+    // It was complete before the program knew. The source may have been told:
+    // nothing may be placed.
+    context->owes_target = (command_.notify & URNIC_RUD_NOTIFY_TARGET) != 0;
+    notifier_.TellComplete(*context);
+    return URNIC_RUD_SENT;
+  }
+  if (!goes_on)
+    context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
+  context->is_own = true;
+  context->target_pvo = command_.local_pvo;
   unsent_ = 1;
   return URNIC_RUD_SENT;
 }
@@ -281,11 +277,15 @@ urnic_rud_status Source::BeginAsking() {
   Context* context = nullptr;
   const urnic_rud_status status = TakeContext(context);
   if (status != URNIC_RUD_SENT) return status;
-  // About what was sent from here.
-  if (context->state != ContextState::kAwaiting ||
+  // About what was sent from here, also if an earlier attempt was refused: the
+  // program need not know of that yet.
+  if ((context->state != ContextState::kAwaiting &&
+       context->state != ContextState::kEnded) ||
       TransferOf(context->tid) != TransferOf(command_.tid)) {
     return URNIC_RUD_BAD_CONTEXT;
   }
+  context->state = ContextState::kAwaiting;
+  context->is_own = true;
   context->tid = command_.tid;
   unsent_ = 1;
   return URNIC_RUD_SENT;
@@ -332,9 +332,10 @@ Source::Step Source::SendCommand(TxPacket& out) {
       return failed_ ? Step::kNothing : Step::kDone;
     }
   }
-  SendCommandPacket(out);
+  const bool sends = unsent_ != 0;
+  if (sends) SendCommandPacket(out);
   if (unsent_ == 0) send_.Finish(URNIC_RUD_SENT);
-  return Step::kPacket;
+  return sends ? Step::kPacket : Step::kDone;
 }
 
 void Source::SendCommandPacket(TxPacket& out) {
@@ -545,15 +546,8 @@ void Source::OnGatherFault(const TxPacket& packet) {
 void Source::EndRead(Context& context) {
   context.unsent = 0;
   context.state = ContextState::kEnded;
-  (void)answers_.Add({.is_notice = true,
-                      .path = context.path,
-                      .reason = wire::RudReason::kAccess,
-                      .peer = context.peer,
-                      .window = context.peer_window,
-                      .context = context.peer_context,
-                      .local = {contexts_.NumberOf(context), context.key},
-                      .tid = context.tid,
-                      .pvo = context.source_pvo});
+  context.arrived = 0;
+  notifier_.TellOther(context, wire::RudReason::kAccess, context.source_pvo);
 }
 
 void Source::Flush() {

@@ -11,6 +11,7 @@
 #include "ras/metrics/rx_verdict.h"
 #include "transport/rud/answers.h"
 #include "transport/rud/context_pool.h"
+#include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
 #include "transport/rud/send_fifo.h"
 #include "transport/rud/tce_tables.h"
@@ -23,13 +24,14 @@ class Source {
   // All outlive the source.
   Source(const WindowConfig& config, ContextPool* contexts,
          const TceTables* tces, SendFifo* send, ReceiveFifo* receive,
-         Answers* answers)
+         Answers* answers, Notifier* notifier)
       : config_(config),
         contexts_(*contexts),
         tces_(*tces),
         send_(*send),
         receive_(*receive),
-        answers_(*answers) {}
+        answers_(*answers),
+        notifier_(*notifier) {}
 
   RxVerdict OnReadRequest(const RxPacket& packet);
   RxVerdict OnCompletions(const RxPacket& packet);
@@ -56,6 +58,9 @@ class Source {
   bool failed() const { return failed_; }
 
  private:
+  // The context as an answer leaves it, and the entry that tells of it.
+  urnic_rud_receive AnswerOf(const RxPacket& packet, Context& context) const;
+
   enum class Step : uint8_t { kNothing, kPacket, kDone };
 
   bool SendAnswer(TxPacket& out);
@@ -85,6 +90,7 @@ class Source {
   SendFifo& send_;
   ReceiveFifo& receive_;
   Answers& answers_;
+  Notifier& notifier_;
   bool failed_ = false;
   bool reads_turn_ = false;
   uint64_t unsent_ = 0;  // packets of command_

@@ -3,21 +3,6 @@
 #include "transport/mem/mr_table.h"
 
 namespace urnic::rud {
-namespace {
-
-urnic_rud_receive EntryOf(const Context& context, ContextId id, uint8_t type) {
-  urnic_rud_receive entry = {};
-  entry.type = type;
-  entry.flags = context.marked ? URNIC_RUD_MARKED : 0;
-  entry.path = context.path;
-  entry.source_window = context.peer_window;
-  entry.peer = context.peer;
-  entry.context = id.value();
-  entry.tid = context.tid;
-  return entry;
-}
-
-}  // namespace
 
 Context* Target::FindContext(const RxPacket& packet, RxVerdict& verdict) {
   const ContextId id = IdOf(packet.transfer().context);
@@ -61,16 +46,20 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
   const wire::RudData& data = packet.data();
   const uint64_t tid = packet.transfer().tid.value();
   const bool is_new = tid != context.tid;
-  if (IsBusy(context) && (is_new || !context.own_read))
+  if (IsBusy(context) && (is_new || !IsReading(context)))
     return RxVerdict::kRudBusy;
   if (is_new && (TransferOf(tid) != TransferOf(context.tid) ||
-                 context.state == ContextState::kIdle)) {
+                 context.state == ContextState::kIdle ||
+                 context.state == ContextState::kAwaiting)) {
     //= document C: a packet with a larger tid is the first of a new transfer,
     //= and the context is initialized from it
     context.BeginReceiving(data.total.value(), data.stride.value(),
                            packet.base->notify);
   }
-  if (context.state == ContextState::kIdle) return RxVerdict::kRudStale;
+  if (context.state == ContextState::kIdle ||
+      context.state == ContextState::kAwaiting) {
+    return RxVerdict::kRudStale;
+  }
   if (context.total != data.total.value() ||
       context.stride != data.stride.value()) {
     return RxVerdict::kRudMismatch;
@@ -79,11 +68,15 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
   context.peer = packet.peer;
   context.peer_window = packet.base->sender_window();
   context.peer_context = IdOf(data.source);
-  if (context.state == ContextState::kEnded) return RxVerdict::kRudEnded;
+  if (context.state == ContextState::kEnded) {
+    // The notice may have been lost.
+    if (is_new) notifier_.TellOther(context, wire::RudReason::kAccess, 0);
+    return RxVerdict::kRudEnded;
+  }
   if (context.state == ContextState::kReceiving) return RxVerdict::kAccept;
   if (!is_new) return RxVerdict::kRudDuplicate;
   // Another attempt at what is complete: only the answer was lost.
-  Tell(context);
+  notifier_.TellComplete(context);
   return RxVerdict::kRudAnsweredAgain;
 }
 
@@ -91,10 +84,10 @@ RxVerdict Target::Translate(Context& context, const RxPacket& packet,
                             Placement& placement) {
   const wire::RudData& data = packet.data();
   const Pvo pvo = {data.pvo.value()};
-  if (context.own_read && pvo.value != context.target_pvo + data.offset.value())
+  const bool is_reading = IsReading(context);
+  if (is_reading && pvo.value != context.target_pvo + data.offset.value())
     return RxVerdict::kRudMismatch;
-  const uint32_t rights =
-      context.own_read ? mem::kLocalWrite : mem::kRemoteWrite;
+  const uint32_t rights = is_reading ? mem::kLocalWrite : mem::kRemoteWrite;
   const PvoTranslation found =
       tces_.Check(config_.job, pvo, packet.payload_bytes, rights);
   switch (found.fault) {
@@ -110,7 +103,7 @@ RxVerdict Target::Translate(Context& context, const RxPacket& packet,
       //= document C: a packet that would violate memory protection is
       // discarded, = the transfer is never reported complete, and the upper
       // layer is told
-      End(context, pvo.value);
+      notifier_.End(context, pvo.value);
       return RxVerdict::kRudAccess;
   }
   placement.from_responder = true;
@@ -121,28 +114,9 @@ RxVerdict Target::Translate(Context& context, const RxPacket& packet,
   return RxVerdict::kAccept;
 }
 
-void Target::End(Context& context, uint64_t pvo) {
-  context.state = ContextState::kEnded;
-  const ContextId id = {contexts_.NumberOf(context), context.key};
-  urnic_rud_receive entry = EntryOf(context, id, URNIC_RUD_GOT_REFUSAL);
-  entry.arrived = context.arrived;
-  entry.pvo = pvo;
-  (void)fifo_.Push(entry, {});
-  (void)answers_.Add({.is_notice = true,
-                      .path = context.path,
-                      .reason = wire::RudReason::kAccess,
-                      .peer = context.peer,
-                      .window = context.peer_window,
-                      .context = context.peer_context,
-                      .local = id,
-                      .tid = context.tid,
-                      .arrived = context.arrived,
-                      .pvo = pvo});
-}
-
 void Target::OnPlacementFault(const Placement& placement) {
   Context& context = contexts_.At(placement.origin);
-  if (context.state == ContextState::kReceiving) End(context, 0);
+  if (context.state == ContextState::kReceiving) notifier_.End(context, 0);
 }
 
 void Target::Touch(Context& context) {
@@ -158,32 +132,10 @@ void Target::FinishBurst() {
     if (context.state != ContextState::kReceiving) continue;
     if (context.arrived != wire::RudAllPackets(context.packets)) continue;
     context.state = ContextState::kReceived;
-    context.own_read = false;
-    Tell(context);
+    context.is_own = false;
+    notifier_.TellComplete(context);
   }
   touched_count_ = 0;
-}
-
-void Target::Tell(Context& context) {
-  if (context.owes_target) TellTarget(context);
-  if ((context.notify & wire::kRudNotifySource) != 0) TellSource(context);
-}
-
-void Target::TellTarget(Context& context) {
-  const ContextId id = {contexts_.NumberOf(context), context.key};
-  urnic_rud_receive entry = EntryOf(context, id, URNIC_RUD_GOT_TRANSFER);
-  entry.total = context.total;
-  context.owes_target = !fifo_.Push(entry, {});
-}
-
-void Target::TellSource(const Context& context) {
-  (void)answers_.Add({.marked = context.marked,
-                      .path = context.path,
-                      .peer = context.peer,
-                      .window = context.peer_window,
-                      .context = context.peer_context,
-                      .local = {contexts_.NumberOf(context), context.key},
-                      .tid = context.tid});
 }
 
 RxVerdict Target::PushData(const RxPacket& packet) {
@@ -239,20 +191,14 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
   context->peer_window = packet.base->sender_window();
   context->peer_context = IdOf(packet.asker());
   if (context->state == ContextState::kReceived) {
-    Tell(*context);
+    notifier_.TellComplete(*context);
     return RxVerdict::kRudAnsweredAgain;
   }
   const bool ended = context->state == ContextState::kEnded;
-  (void)answers_.Add(
-      {.is_notice = true,
-       .path = packet.base->path,
-       .reason = ended ? wire::RudReason::kAccess : wire::RudReason::kState,
-       .peer = context->peer,
-       .window = context->peer_window,
-       .context = context->peer_context,
-       .local = {contexts_.NumberOf(*context), context->key},
-       .tid = tid,
-       .arrived = context->arrived});
+  context->path = packet.base->path;
+  context->marked = packet.marked;
+  notifier_.TellOther(
+      *context, ended ? wire::RudReason::kAccess : wire::RudReason::kState, 0);
   return RxVerdict::kAccept;
 }
 

@@ -10,8 +10,8 @@
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
-#include "transport/rud/answers.h"
 #include "transport/rud/context_pool.h"
+#include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
 #include "transport/rud/tce_tables.h"
 #include "transport/rud/types.h"
@@ -23,12 +23,12 @@ class Target {
  public:
   // All outlive the target.
   Target(const WindowConfig& config, ContextPool* contexts,
-         const TceTables* tces, ReceiveFifo* fifo, Answers* answers)
+         const TceTables* tces, ReceiveFifo* fifo, Notifier* notifier)
       : config_(config),
         contexts_(*contexts),
         tces_(*tces),
         fifo_(*fifo),
-        answers_(*answers) {}
+        notifier_(*notifier) {}
 
   // Data of a write, or of a read that the owner has asked for. A payload that
   // may be placed is given to `place(Placement)`, with the context's number as
@@ -65,17 +65,13 @@ class Target {
   RxVerdict Follow(Context& context, const RxPacket& packet);
   RxVerdict Translate(Context& context, const RxPacket& packet,
                       Placement& placement);
-  void End(Context& context, uint64_t pvo);
   void Touch(Context& context);
-  void Tell(Context& context);
-  void TellTarget(Context& context);
-  void TellSource(const Context& context);
 
   const WindowConfig& config_;
   ContextPool& contexts_;
   const TceTables& tces_;
   ReceiveFifo& fifo_;
-  Answers& answers_;
+  Notifier& notifier_;
   bool failed_ = false;
   uint32_t touched_count_ = 0;
   uint32_t touched_[kBurstMax];

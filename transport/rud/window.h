@@ -13,6 +13,7 @@
 #include "ras/metrics/rx_verdict.h"
 #include "transport/rud/answers.h"
 #include "transport/rud/context_pool.h"
+#include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
 #include "transport/rud/send_fifo.h"
 #include "transport/rud/source.h"
@@ -32,8 +33,10 @@ class Window {
       : config_(config),
         send_(send),
         receive_(receive),
-        source_(config_, contexts, tces, &send_, &receive_, &answers_),
-        target_(config_, contexts, tces, &receive_, &answers_) {}
+        notifier_(contexts, &receive_, &answers_),
+        source_(config_, contexts, tces, &send_, &receive_, &answers_,
+                &notifier_),
+        target_(config_, contexts, tces, &receive_, &notifier_) {}
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
@@ -120,6 +123,7 @@ class Window {
   SendFifo send_;
   ReceiveFifo receive_;
   Answers answers_;
+  Notifier notifier_;
   Source source_;
   Target target_;
   bool failed_ = false;

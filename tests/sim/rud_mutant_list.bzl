@@ -1,0 +1,59 @@
+"""RUD windows that are broken on purpose: tests/sim/rud_run.h must notice."""
+
+load("//tests/sim:mutants.bzl", "mutant")
+
+def rud_mutants():
+    """The mutants of //transport/rud."""
+    _mutant(
+        name = "completes_with_the_last_packet",
+        old = "if (context.arrived != wire::RudAllPackets(context.packets)) continue;",
+        new = "if ((context.arrived >> (context.packets - 1)) == 0) continue;",
+    )
+    _mutant(
+        name = "takes_stale_packets",
+        old = "if (packet.transfer().tid.value() < context->tid) {",
+        new = "if (false) {",
+    )
+    _mutant(
+        name = "ignores_context_keys",
+        old = "if (context->key != id.key) {",
+        new = "if (false) {",
+    )
+    _mutant(
+        name = "never_answers_again",
+        old = "if (context.state == ContextState::kReceiving) return RxVerdict::kAccept;",
+        new = "if (context.state != ContextState::kEnded) return RxVerdict::kAccept;",
+    )
+    _mutant(
+        name = "places_a_complete_read_again",
+        old = "if (is_same && context->state == ContextState::kReceived) {",
+        new = "if (false) {",
+    )
+    _mutant(
+        name = "tells_the_state_of_another_transfer",
+        old = "if (TransferOf(tid) != TransferOf(context->tid)) {",
+        new = "if (false) {",
+    )
+    _mutant(
+        name = "believes_stale_completions",
+        old = "if (TransferOf(context->tid) != TransferOf(done.tid.value()) ||",
+        new = "if (",
+    )
+    _mutant(
+        name = "gives_a_context_the_same_key",
+        old = "const uint32_t uses = context.key + 1;",
+        new = "const uint32_t uses = context.key;",
+    )
+    _mutant(
+        name = "tells_the_target_twice",
+        old = "context.owes_target = !fifo_.Push(entry, {});",
+        new = "(void)fifo_.Push(entry, {});",
+    )
+
+def _mutant(name, old, new):
+    mutant(
+        name = "mutant_rud_%s_test" % name,
+        old = old,
+        new = new,
+        core = "rud",
+    )

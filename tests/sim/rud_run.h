@@ -1,0 +1,121 @@
+#pragma once
+
+// Two RUD windows, a faulty network between them, a plain upper layer at each
+// end, and an oracle. Each slot of an end does one transfer after another: a
+// write or a read, and again after a time-out, on a pair of contexts. The
+// network loses, duplicates, reorders and damages packets, and brings old ones
+// again, much later. Contexts and registrations are given back and taken again;
+// in some runs an end restarts with the same numbers. The rules:
+//
+//   - a byte is placed only for the transfer that its slot is doing, only at
+//     its place, and has its value;
+//   - nothing is placed after any end was told that the transfer is complete;
+//   - an end that is told finds all bytes in memory;
+//   - the target is told once at most, and once if its FIFO had room;
+//   - packets from before a restart, or for a former owner of a context, change
+//     nothing;
+//   - no window fails;
+//   - when the network works again, all transfers end.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tests/sim/link.h"
+#include "tests/sim/world.h"
+#include "tests/support/rud_end.h"
+
+namespace urnic::sim {
+
+struct RudStats {
+  uint64_t transfers = 0;  // complete
+  uint64_t attempts = 0;
+  uint64_t refused = 0;   // memory was gone
+  uint64_t replayed = 0;  // old packets
+  uint64_t restarts = 0;
+  std::array<uint64_t, kRxVerdictCount> verdicts = {};
+};
+
+class RudRun {
+ public:
+  explicit RudRun(uint64_t seed);
+  RudStats Run();
+
+ private:
+  static constexpr uint32_t kSlots = 8;
+  static constexpr uint32_t kRegionBytes = 4096;
+  static constexpr uint32_t kUnitPackets = 16;
+
+  // What an end does on one pair of contexts: it writes to the region of the
+  // slot in the other's memory, or reads it.
+  struct Slot {
+    bool is_active = false;
+    bool is_read = false;
+    bool is_settled = false;  // some end was told: nothing may be placed
+    bool target_told = false;
+    bool target_wanted = false;
+    bool asks = false;            // the last command was a state request
+    bool needs_contexts = false;  // the next transfer does
+    uint64_t tid = 0;
+    uint32_t bytes = 0;
+    uint16_t stride = 0;
+    rud::ContextId own;
+    rud::ContextId peers;
+    std::vector<uint8_t> data;  // what must arrive
+    uint32_t attempts = 0;
+    uint64_t timer = 0;  // of the last command
+  };
+  struct End {
+    std::unique_ptr<testing::RudEnd> rnic;
+    std::vector<uint8_t> local;  // its own: sources of writes, targets of reads
+    std::vector<uint8_t> shared;  // what the other end writes and reads
+    rud::Pvo local_pvo;
+    rud::Pvo shared_pvo;
+    std::array<Slot, kSlots> slots;
+    std::vector<std::vector<uint8_t>> history;  // what it has received
+    std::optional<Link> link;                   // to it
+  };
+
+  End& Other(const End& end) { return &end == &ends_[0] ? ends_[1] : ends_[0]; }
+  void Boot(End& end, uint32_t number);
+  void Register(End& end, rud::Pvo& pvo, std::vector<uint8_t>& bytes);
+  void TakeContexts(End& end, Slot& slot);
+  LinkConfig MakeLink();
+
+  void Begin(End& end, uint32_t slot);
+  void Post(End& end, uint32_t slot, uint8_t opcode, uint64_t packets);
+  void OnTimeOut(End& end, uint32_t slot, uint64_t timer);
+  void Again(End& end, uint32_t slot, uint64_t arrived);
+  void Finish(End& end, uint32_t slot);
+  void Pump(End& end);
+  void OnArrival(End& end, std::vector<uint8_t> packet);
+  void Poll(End& end);
+  void OnEntry(End& end, const urnic_rud_receive& entry);
+  void OnPlaced(End& end, const Placement& placement);
+  void OnTold(Slot& slot, const End& target);
+  void Restart();
+  void Replay(End& end);
+  bool MayBegin() const;
+
+  std::vector<uint8_t>& TargetOf(End& end, const Slot& slot) {
+    return slot.is_read ? end.local : Other(end).shared;
+  }
+  static uint32_t OffsetOf(uint32_t slot) { return slot * kRegionBytes; }
+
+  World world_;
+  Random random_;
+  std::array<End, 2> ends_;
+  RudStats stats_;
+  uint64_t transfer_ = 0;  // a number for each
+  uint64_t timers_ = 0;
+  uint32_t left_ = 0;  // transfers to begin
+  bool faulty_ = true;
+  bool loses_memory_ = false;
+  bool small_fifo_ = false;
+};
+
+}  // namespace urnic::sim
