@@ -53,7 +53,8 @@ void RudRun::Boot(End& end, uint32_t number) {
   config.receive_entries = small_fifo_ ? 4 : 256;
   config.seed = random_.Next();
   end.rnic = std::make_unique<testing::RudEnd>(config);
-  end.rnic->on_place = [this, &end](const Placement& placement) {
+  end.rnic->on_place = [this, &end](const Placement& placement,
+                                    const rud::RxPacket&) {
     OnPlaced(end, placement);
   };
   end.rnic->is_gone = [this](uint64_t) {

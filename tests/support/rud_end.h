@@ -59,6 +59,9 @@ class RudEnd {
     contexts_.Release(id.number);
   }
 
+  // Recovers the RNIC.
+  void Recover() { contexts_.OnRecovery(); }
+
   bool CanPost() const {
     return send_indices_.producer - send_indices_.consumer < kSendEntries;
   }
@@ -91,11 +94,12 @@ class RudEnd {
     std::vector<Sent> out;
     for (const rud::TxPacket& packet : std::span(packets).first(count)) {
       const bool is_read = packet.context != rud::TxPacket::kNoContext;
-      if (is_read && packet.payload_bytes != 0 && is_gone &&
-          is_gone(packet.payload)) {
+      if ((is_read || breaks_commands) && packet.payload_bytes != 0 &&
+          is_gone && is_gone(packet.payload)) {
         window_.OnGatherFault(packet);
         continue;
       }
+      if (on_send) on_send(packet);
       Sent sent = {packet.peer, {}};
       sent.bytes.assign(packet.headers, packet.headers + packet.header_bytes);
       const auto* payload = reinterpret_cast<const uint8_t*>(packet.payload);
@@ -115,29 +119,45 @@ class RudEnd {
   // A burst of one packet; the verdict.
   RxVerdict Receive(std::span<const uint8_t> bytes, const wire::Gid& from,
                     uint32_t peer = 1, bool marked = false) {
-    rud::RxPacket packet;
-    const RxVerdict form = wire::ParseRud(
-        bytes.data(), static_cast<uint32_t>(bytes.size()), packet);
-    if (form != RxVerdict::kAccept) return form;
-    if (!wire::RudCrcHolds(wire::RudCrcOfAddresses(from, config_.address),
-                           bytes)) {
-      return RxVerdict::kRudBadCrc;
+    return ReceiveBurst({{bytes.begin(), bytes.end()}}, from, peer, marked)[0];
+  }
+  // At most kBurstMax packets at once; the verdict of each.
+  std::vector<RxVerdict> ReceiveBurst(
+      const std::vector<std::vector<uint8_t>>& burst, const wire::Gid& from,
+      uint32_t peer = 1, bool marked = false) {
+    std::vector<rud::RxPacket> packets;
+    std::vector<RxVerdict> verdicts;
+    std::vector<size_t> places;  // of the packets, in `verdicts`
+    const wire::Crc32c crc = wire::RudCrcOfAddresses(from, config_.address);
+    for (const std::vector<uint8_t>& bytes : burst) {
+      rud::RxPacket packet;
+      RxVerdict verdict = wire::ParseRud(
+          bytes.data(), static_cast<uint32_t>(bytes.size()), packet);
+      if (verdict == RxVerdict::kAccept && !wire::RudCrcHolds(crc, bytes))
+        verdict = RxVerdict::kRudBadCrc;
+      if (verdict == RxVerdict::kAccept) {
+        packet.peer = peer;
+        packet.marked = marked;
+        places.push_back(verdicts.size());
+        packets.push_back(packet);
+      }
+      verdicts.push_back(verdict);
     }
-    packet.peer = peer;
-    packet.marked = marked;
-    Sink sink = {*this, {}, RxVerdict::kAccept};
-    window_.OnBurst({&packet, 1}, sink);
+    Sink sink;
+    window_.OnBurst(packets, sink);
     for (const Placement& placement : sink.placements) {
       if (is_gone && is_gone(placement.target)) {
         window_.OnPlacementFault(placement);
         continue;
       }
-      if (on_place) on_place(placement);
+      if (on_place) on_place(placement, packets[placement.packet]);
       std::memcpy(reinterpret_cast<void*>(placement.target), placement.source,
                   placement.bytes);
     }
     window_.FinishBurst();
-    return sink.verdict;
+    for (size_t i = 0; i < places.size(); ++i)
+      verdicts[places[i]] = sink.verdicts[i];
+    return verdicts;
   }
 
   struct Got : urnic_rud_receive {
@@ -156,20 +176,24 @@ class RudEnd {
   }
   urnic_queue_indices& receive_indices() { return receive_indices_; }
   urnic_queue_indices& send_indices() { return send_indices_; }
+  std::span<urnic_rud_receive> receives() { return receives_; }
+  std::span<urnic_rud_send> sends() { return sends_; }
+  std::span<uint8_t> send_slots() { return send_slots_; }
 
   // Memory that a program has unmapped, of what peers read and write.
   std::function<bool(uint64_t address)> is_gone;
-  std::function<void(const Placement&)> on_place;
+  bool breaks_commands = false;  // also memory that a command names
+  std::function<void(const Placement&, const rud::RxPacket&)> on_place;
+  std::function<void(const rud::TxPacket&)> on_send;
 
  private:
   static constexpr size_t kTces = rud::TceTables::kTables * size_t{256};
 
   struct Sink {
     void Place(const Placement& placement) { placements.push_back(placement); }
-    void Count(RxVerdict which) { verdict = which; }
-    RudEnd& end;
+    void Count(RxVerdict which) { verdicts.push_back(which); }
     std::vector<Placement> placements;
-    RxVerdict verdict;
+    std::vector<RxVerdict> verdicts;
   };
 
   const RudEndConfig config_;

@@ -1,0 +1,591 @@
+// Any list of operations on two windows that face each other, and on their
+// rings, contexts and registrations. Packets are delivered in bursts, lost,
+// duplicated, altered or made up, mostly with the right job, key and context;
+// a program writes any bytes to its rings. The rules are in Check*().
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/fuzz/input.h"
+#include "tests/support/rud_end.h"
+#include "transport/mem/mr_table.h"
+
+namespace urnic::rud {
+namespace {
+
+using testing::Input;
+using testing::RudEnd;
+using wire::Be;
+using Bytes = std::vector<uint8_t>;
+
+constexpr uint32_t kJob = 3;
+constexpr uint32_t kKey = 0x1234;
+constexpr uint32_t kContexts = 12;
+constexpr uint32_t kReceiveEntries = 4;
+constexpr size_t kMemoryBytes = 3 * 4096;
+constexpr size_t kInFlightMax = 128;
+constexpr size_t kRegistrationMax = 24;
+constexpr int kOperationMax = 400;
+constexpr uint32_t kAll =
+    mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+constexpr uint16_t kStrides[] = {8, 16, 64, 1000, 1024, 1025, 0, 65535};
+
+// A transfer on one owner's context.
+using Transfer = std::pair<uint64_t, uint64_t>;
+
+struct Registration {
+  Pvo pvo;
+  uint64_t begin;
+  uint64_t end;
+  uint32_t access;
+  uint32_t job;
+};
+
+// A context before the window did something.
+struct Before {
+  uint64_t tid;
+  ContextState state;
+};
+
+// One window, and what the rules need to know of its past.
+class End {
+ public:
+  explicit End(uint32_t number) : memory_(kMemoryBytes), rnic_([number] {
+    testing::RudEndConfig config;
+    config.window = {.number = number, .job = kJob, .key = kKey};
+    config.address = wire::Gid::FromIpv4(0x0a000000 + number);
+    config.contexts = kContexts;
+    config.receive_entries = kReceiveEntries;
+    config.seed = number;
+    return config;
+  }()) {
+    rnic_.on_place = [this](const Placement& placement,
+                            const RxPacket& packet) {
+      CheckPlaced(placement, packet);
+    };
+    rnic_.on_send = [this](const TxPacket& packet) { CheckSource(packet); };
+    rnic_.is_gone = [this](uint64_t) { return faults_ && --faults_ == 0; };
+    rnic_.breaks_commands = true;
+    Register(0, kMemoryBytes, kAll, kJob);
+    for (int i = 0; i < 4; ++i) owned_.push_back(rnic_.Acquire());
+  }
+
+  RudEnd& rnic() { return rnic_; }
+  const wire::Gid& address() const { return rnic_.config().address; }
+  std::vector<ContextId>& owned() { return owned_; }
+  std::vector<ContextId>& former() { return former_; }
+  std::vector<Registration>& registrations() { return registrations_; }
+  void FaultAfter(uint32_t uses) { faults_ = uses; }
+
+  void Register(uint64_t offset, uint64_t bytes, uint32_t access,
+                uint32_t job) {
+    if (registrations_.size() == kRegistrationMax) return;
+    const auto begin = reinterpret_cast<uint64_t>(memory_.data()) + offset;
+    const auto pvo =
+        rnic_.tces().Register(job, begin, bytes, access, PageSize::k4K);
+    if (pvo) registrations_.push_back({*pvo, begin, begin + bytes, access, job});
+  }
+  void Deregister(size_t i) {
+    const Registration gone = registrations_[i];
+    URNIC_CHECK(rnic_.tces().Deregister(gone.job, gone.pvo));
+    URNIC_CHECK(!rnic_.tces().Deregister(gone.job, gone.pvo));
+    registrations_.erase(registrations_.begin() + static_cast<int64_t>(i));
+    stale_ = gone.pvo;
+  }
+  Pvo stale() const { return stale_; }
+
+  void Acquire() {
+    const uint32_t free = rnic_.contexts().free();
+    const auto id = rnic_.contexts().Acquire(rnic_.config().window.number);
+    URNIC_CHECK(id.has_value() == (free != 0));
+    if (id) owned_.push_back(*id);
+  }
+  void Release(size_t i) {
+    rnic_.Release(owned_[i]);
+    former_.push_back(owned_[i]);
+    owned_.erase(owned_.begin() + static_cast<int64_t>(i));
+  }
+  void Recover() {
+    rnic_.Recover();
+    former_.insert(former_.end(), owned_.begin(), owned_.end());
+    owned_.clear();
+    CheckContexts();
+  }
+
+  void Receive(const std::vector<Bytes>& burst, const wire::Gid& from,
+               bool marked) {
+    (void)rnic_.ReceiveBurst(burst, from, 1, marked);
+    Watch();
+    for (const ContextId id : owned_) {
+      const Context& context = rnic_.contexts().At(id.number);
+      if (context.state == ContextState::kReceived)
+        complete_.insert({id.value(), TransferOf(context.tid)});
+    }
+  }
+
+  std::vector<RudEnd::Sent> Transmit(const wire::Gid& to, uint32_t most) {
+    std::vector<Before> before;
+    for (const ContextId id : owned_) {
+      const Context& context = rnic_.contexts().At(id.number);
+      before.push_back({context.tid, context.state});
+    }
+    const bool had_work = rnic_.window().HasWork();
+    auto sent = rnic_.Transmit(to, most);
+    URNIC_CHECK(had_work || sent.empty());
+    Watch();
+    for (size_t i = 0; i < owned_.size(); ++i) {
+      const Context& context = rnic_.contexts().At(owned_[i].number);
+      const Transfer transfer = {owned_[i].value(), TransferOf(context.tid)};
+      if (context.tid == before[i].tid && context.state == before[i].state)
+        continue;
+      if (context.state == ContextState::kAwaiting) ++awaited_[transfer];
+      if (context.state != ContextState::kReceived) {
+        // Its owner has begun a transfer of the same number.
+        complete_.erase(transfer);
+        told_.erase(transfer);
+      }
+      if (context.state != ContextState::kEnded) refused_.erase(transfer);
+    }
+    for (const RudEnd::Sent& packet : sent) CheckSent(packet.bytes);
+    return sent;
+  }
+  // A window whose peers and program are silent comes to rest.
+  void Drain(const wire::Gid& to) {
+    constexpr int kTurns = 1000;
+    for (int i = 0; rnic_.window().HasWork(); ++i) {
+      URNIC_CHECK(i < kTurns);
+      Transmit(to, kBurstMax);
+    }
+    URNIC_CHECK(Transmit(to, 1).empty());
+  }
+
+  // Entries that the window has written since the last time.
+  void Watch() {
+    const uint32_t producer = rnic_.receive_indices().producer;
+    if (producer == seen_) return;
+    URNIC_CHECK(producer - rnic_.receive_indices().consumer <= kReceiveEntries);
+    for (; seen_ != producer; ++seen_)
+      CheckEntry(rnic_.receives()[seen_ % kReceiveEntries]);
+  }
+
+  void CheckContexts() {
+    ContextPool& pool = rnic_.contexts();
+    URNIC_CHECK(pool.free() + owned_.size() == pool.size());
+    uint32_t busy = 0;
+    for (uint32_t i = 0; i < pool.size(); ++i) busy += pool.At(i).window != 0;
+    URNIC_CHECK(busy == owned_.size());
+    for (const ContextId id : owned_) {
+      const Context* context = pool.Find(id.number, rnic_.config().window.number);
+      URNIC_CHECK(context != nullptr && context->key == id.key);
+      // Nothing ends such a context but its own transfer.
+      URNIC_CHECK(!context->is_own ||
+                  context->state == ContextState::kAwaiting ||
+                  context->state == ContextState::kReceiving);
+      URNIC_CHECK(!context->touched);
+    }
+  }
+
+ private:
+  bool IsAllowed(uint64_t begin, uint64_t bytes, uint32_t access) const {
+    return std::any_of(registrations_.begin(), registrations_.end(),
+                       [&](const Registration& each) {
+                         return each.job == kJob && begin >= each.begin &&
+                                begin + bytes <= each.end &&
+                                (each.access & access) == access;
+                       });
+  }
+
+  // Bytes are placed only where the job may, and never after an end was told
+  // what has become of the transfer.
+  void CheckPlaced(const Placement& placement, const RxPacket& packet) {
+    Watch();
+    const bool may =
+        IsAllowed(placement.target, placement.bytes, mem::kRemoteWrite) ||
+        IsAllowed(placement.target, placement.bytes, mem::kLocalWrite);
+    URNIC_CHECK(may);
+    const wire::RudTransfer& header = packet.transfer();
+    const Transfer transfer = {IdOf(header.context).value(),
+                               TransferOf(header.tid.value())};
+    URNIC_CHECK(complete_.count(transfer) == 0);
+    URNIC_CHECK(refused_.count(transfer) == 0);
+  }
+
+  // Payload comes from the rings or from memory that may be read.
+  void CheckSource(const TxPacket& packet) {
+    if (packet.payload_bytes == 0) return;
+    if (!packet.payload_in_ring) {
+      const bool is_read = packet.context != TxPacket::kNoContext;
+      URNIC_CHECK(IsAllowed(packet.payload, packet.payload_bytes,
+                            is_read ? mem::kRemoteRead : mem::kLocalRead));
+      return;
+    }
+    const auto inside = [&](std::span<const std::byte> ring) {
+      const auto begin = reinterpret_cast<uint64_t>(ring.data());
+      return packet.payload >= begin && packet.payload + packet.payload_bytes <=
+                                            begin + ring.size();
+    };
+    URNIC_CHECK(inside(std::as_bytes(rnic_.sends())) ||
+                inside(std::as_bytes(rnic_.send_slots())));
+  }
+
+  // Packets are well-formed, and fit into a frame.
+  void CheckSent(const Bytes& bytes) {
+    wire::RudPacket packet;
+    URNIC_CHECK(wire::ParseRud(bytes.data(),
+                               static_cast<uint32_t>(bytes.size()),
+                               packet) == RxVerdict::kAccept);
+    URNIC_CHECK(packet.base->job.value() == kJob);
+    URNIC_CHECK(packet.base->key.value() == kKey);
+    URNIC_CHECK(packet.base->sender_window() == rnic_.config().window.number);
+    URNIC_CHECK(packet.payload_bytes <= RudEnd::kSlotBytes);
+  }
+
+  // Each end is told once of a transfer.
+  void CheckEntry(const urnic_rud_receive& entry) {
+    const Transfer transfer = {entry.context, TransferOf(entry.tid)};
+    switch (entry.type) {
+      case URNIC_RUD_GOT_TRANSFER:
+        URNIC_CHECK(told_.insert(transfer).second);
+        complete_.insert(transfer);
+        return;
+      case URNIC_RUD_GOT_COMPLETION:
+        URNIC_CHECK(awaited_[transfer] != 0);
+        --awaited_[transfer];
+        return;
+      case URNIC_RUD_GOT_REFUSAL:
+        refused_.insert(transfer);
+        return;
+      default:
+        URNIC_CHECK(entry.type != 0);
+    }
+  }
+
+  Bytes memory_;
+  RudEnd rnic_;
+  std::vector<ContextId> owned_;
+  std::vector<ContextId> former_;
+  std::vector<Registration> registrations_;
+  Pvo stale_;
+  uint32_t faults_ = 0;
+  uint32_t seen_ = 0;
+  std::set<Transfer> complete_;
+  std::set<Transfer> told_;
+  std::set<Transfer> refused_;
+  std::map<Transfer, uint32_t> awaited_;
+};
+
+class Fuzzer {
+ public:
+  explicit Fuzzer(Input input) : in_(input), ends_{End(1), End(2)} {}
+
+  void Run() {
+    for (int n = 0; n < kOperationMax && !in_.empty(); ++n) {
+      const uint8_t what = in_.Byte();
+      Operate(what & 1, what >> 1);
+      for (End& end : ends_) {
+        end.Watch();
+        end.CheckContexts();
+      }
+    }
+    for (size_t i = 0; i < 2; ++i) ends_[i].Drain(ends_[1 - i].address());
+  }
+
+ private:
+  void Operate(size_t i, uint8_t what) {
+    End& end = ends_[i];
+    switch (what % 16) {
+      case 0:
+      case 1:
+        return Transmit(i);
+      case 2:
+      case 3:
+      case 4:
+        return Deliver(i, (what & 16) != 0);
+      case 5:
+      case 6:
+        return Invent(i);
+      case 7:
+        if (!wire_[i].empty())
+          wire_[i].erase(wire_[i].begin() + in_.Byte() % wire_[i].size());
+        return;
+      case 8:
+        return Alter(i);
+      case 9:
+      case 10:
+      case 11:
+        return Post(i);
+      case 12:
+        return Scribble(end);
+      case 13:
+        (void)end.rnic().Poll();
+        return;
+      default:
+        return Control(end);
+    }
+  }
+
+  void Transmit(size_t i) {
+    const uint32_t most = 1 + in_.Below(kBurstMax);
+    for (auto& sent : ends_[i].Transmit(ends_[1 - i].address(), most)) {
+      if (wire_[1 - i].size() < kInFlightMax)
+        wire_[1 - i].push_back(std::move(sent.bytes));
+    }
+  }
+
+  // `keep`: a duplicate may follow.
+  void Deliver(size_t i, bool keep) {
+    std::vector<Bytes>& wire = wire_[i];
+    const uint8_t how = in_.Byte();
+    if ((how & 0x40) != 0) std::reverse(wire.begin(), wire.end());
+    const size_t count = std::min<size_t>(wire.size(), 1 + how % kBurstMax);
+    const auto end = wire.begin() + static_cast<int64_t>(count);
+    const std::vector<Bytes> burst(wire.begin(), end);
+    if (!keep) wire.erase(wire.begin(), end);
+    ends_[i].Receive(burst, ends_[1 - i].address(), (how & 0x80) != 0);
+  }
+
+  void Repair(size_t i, Bytes& packet) {
+    const size_t body = packet.size() - wire::kRudCrcBytes;
+    wire::Crc32c crc =
+        wire::RudCrcOfAddresses(ends_[1 - i].address(), ends_[i].address());
+    crc.Add(std::span(packet).first(body)).Store(&packet[body]);
+  }
+  void Alter(size_t i) {
+    if (wire_[i].empty()) return;
+    Bytes& packet = wire_[i][in_.Byte() % wire_[i].size()];
+    packet[in_.Byte() % std::min<size_t>(packet.size(), 104)] = in_.Byte();
+    if (in_.Below(8) != 0) Repair(i, packet);
+  }
+
+  ContextId PickContext(End& end) {
+    const uint8_t which = in_.Byte();
+    if ((which & 0xe0) == 0xe0 && !end.former().empty())
+      return end.former()[which % end.former().size()];
+    if (which == 0xdf || end.owned().empty())
+      return {in_.Byte(), in_.Word()};
+    return end.owned()[which % end.owned().size()];
+  }
+  uint64_t PickTid() {
+    const uint8_t tid = in_.Byte();
+    if (tid == 0xff) return ~uint64_t{0};
+    return uint64_t{tid} >> 3 << 8 | (tid & 7);
+  }
+  Pvo PickPvo(End& end) {
+    const uint8_t which = in_.Byte();
+    if (which == 0xff) return end.stale();
+    if (which == 0xfe) return {uint64_t{in_.Word()} << 32};
+    if (end.registrations().empty()) return {};
+    const Registration& one =
+        end.registrations()[(which >> 4) % end.registrations().size()];
+    return {one.pvo.value + (which & 15u) * 900};
+  }
+  uint32_t PickBytes() {
+    static constexpr uint32_t kBytes[] = {0,  1,  8,   9,    20,   32,
+                                          33, 64, 500, 1024, 1025, 4096};
+    return kBytes[in_.Below(std::size(kBytes))];
+  }
+  uint16_t PickStride() { return kStrides[in_.Below(std::size(kStrides))]; }
+  // Mostly all that the transfer has.
+  uint64_t PickPackets(uint32_t bytes, uint16_t stride) {
+    const uint8_t mask = in_.Byte();
+    const uint32_t packets = stride == 0 ? 1 : wire::RudPackets(bytes, stride);
+    const uint64_t all = wire::RudAllPackets(std::clamp(packets, 1u, 64u));
+    if (mask == 0xff) return ~uint64_t{0};
+    return (mask & 1) == 0 ? all : all & mask;
+  }
+
+  void Post(size_t i) {
+    End& end = ends_[i];
+    End& other = ends_[1 - i];
+    if (!end.rnic().CanPost()) return;
+    urnic_rud_send c = {};
+    const uint8_t what = in_.Byte();
+    c.opcode = 1 + (what & 3);
+    c.flags = (what >> 2 & 3) == 3 ? 3 : what >> 2 & 1;
+    c.notify = c.opcode == URNIC_RUD_WRITE || c.opcode == URNIC_RUD_READ
+                   ? what >> 4 & 3
+                   : 0;
+    if ((what & 0xc0) == 0xc0) c.flags = in_.Byte();
+    c.path = in_.Below(4);
+    c.window = other.rnic().config().window.number;
+    c.context = PickContext(other).value();
+    c.local_context = PickContext(end).value();
+    c.tid = PickTid();
+    c.local_pvo = PickPvo(end).value;
+    c.remote_pvo = PickPvo(other).value;
+    c.bytes = PickBytes();
+    c.stride = PickStride();
+    c.packets = PickPackets(c.bytes, c.stride);
+    end.rnic().Post(c);
+  }
+
+  // What a hostile program does to its own rings.
+  void Scribble(End& end) {
+    const uint8_t how = in_.Byte();
+    const auto jump = static_cast<int8_t>(in_.Byte());
+    switch (how % 5) {
+      case 0:
+        end.rnic().send_indices().producer += static_cast<uint32_t>(jump);
+        return;
+      case 1:
+        end.rnic().receive_indices().consumer += static_cast<uint32_t>(jump);
+        return;
+      case 2:
+        end.rnic().send_indices().consumer += static_cast<uint32_t>(jump);
+        return;
+      case 3: {
+        auto bytes = std::as_writable_bytes(end.rnic().receives());
+        bytes[in_.Byte() % bytes.size()] = std::byte(jump);
+        return;
+      }
+      default: {
+        auto bytes = std::as_writable_bytes(end.rnic().sends());
+        bytes[in_.Word() % bytes.size()] = std::byte(jump);
+      }
+    }
+  }
+
+  // A packet that nobody has sent, with a right CRC.
+  void Invent(size_t i) {
+    End& end = ends_[i];
+    End& other = ends_[1 - i];
+    wire::RudBase base;
+    const uint8_t what = in_.Byte();
+    const auto type = static_cast<wire::RudType>(1 + (what & 7));
+    base.SetType(type);
+    base.notify = what >> 3 & 3;
+    base.flags = (what & 0xe0) == 0xe0 ? in_.Byte() : 0;
+    base.path = in_.Below(4);
+    const uint8_t wrong = in_.Byte();
+    base.job = Be<uint32_t>(wrong == 1 ? kJob + 1 : kJob);
+    base.key = Be<uint32_t>(wrong == 2 ? kKey + 1 : kKey);
+    base.window = Be<uint32_t>(end.rnic().config().window.number);
+    base.source_window = Be<uint32_t>(other.rnic().config().window.number);
+    Bytes body;
+    const auto add = [&](const auto& header) {
+      const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
+      body.insert(body.end(), bytes, bytes + sizeof(header));
+    };
+    wire::RudTransfer transfer;
+    transfer.context = ToWire(PickContext(end));
+    transfer.tid = Be<uint64_t>(PickTid());
+    uint32_t payload = 0;
+    switch (type) {
+      case wire::RudType::kData:
+      case wire::RudType::kThirdData: {
+        wire::RudData data;
+        const uint32_t total = PickBytes();
+        const uint16_t stride = PickStride();
+        const uint8_t number = in_.Byte() % 8;
+        data.pvo = Be<uint64_t>(PickPvo(end).value + number * stride);
+        data.total = Be<uint32_t>(total);
+        data.offset = Be<uint32_t>(uint32_t{number} * stride);
+        data.stride = Be<uint16_t>(stride);
+        data.number = number;
+        data.source = ToWire(PickContext(other));
+        if (data.offset.value() <= total)
+          payload = wire::RudPayloadOf(total, stride, number);
+        add(transfer);
+        add(data);
+        if (type == wire::RudType::kThirdData) add(wire::RudThird());
+        break;
+      }
+      case wire::RudType::kReadRequest:
+      case wire::RudType::kThirdReadRequest: {
+        wire::RudRead read;
+        read.source_pvo = Be<uint64_t>(PickPvo(end).value);
+        read.target_pvo = Be<uint64_t>(PickPvo(other).value);
+        const uint32_t total = PickBytes();
+        const uint16_t stride = PickStride();
+        read.total = Be<uint32_t>(total);
+        read.stride = Be<uint16_t>(stride);
+        read.target = ToWire(PickContext(other));
+        read.packets = Be<uint64_t>(PickPackets(total, stride));
+        add(transfer);
+        add(read);
+        if (type == wire::RudType::kThirdReadRequest) add(wire::RudThird());
+        break;
+      }
+      case wire::RudType::kFifo:
+        add(wire::RudTag());
+        payload = PickBytes();
+        break;
+      case wire::RudType::kCompletion:
+        for (uint32_t n = 1 + in_.Below(3); n != 0; --n) {
+          wire::RudCompletion done;
+          done.source = ToWire(PickContext(end));
+          done.tid = Be<uint64_t>(PickTid());
+          add(done);
+        }
+        base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(body.size()));
+        break;
+      case wire::RudType::kNotice: {
+        wire::RudNotice notice;
+        notice.sender = ToWire(PickContext(other));
+        notice.reason = in_.Below(2);
+        notice.arrived = Be<uint64_t>(in_.Byte());
+        add(transfer);
+        add(notice);
+        break;
+      }
+      case wire::RudType::kStateRequest:
+        add(transfer);
+        add(ToWire(PickContext(other)));
+        break;
+    }
+    if (type != wire::RudType::kCompletion)
+      base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(payload));
+    Bytes packet(reinterpret_cast<const uint8_t*>(&base),
+                 reinterpret_cast<const uint8_t*>(&base + 1));
+    packet.insert(packet.end(), body.begin(), body.end());
+    packet.resize(packet.size() + payload + wire::kRudCrcBytes, 0xab);
+    Repair(i, packet);
+    if (wire_[i].size() < kInFlightMax) wire_[i].push_back(std::move(packet));
+  }
+
+  void Control(End& end) {
+    const uint8_t what = in_.Byte();
+    const uint8_t which = in_.Byte();
+    switch (what % 8) {
+      case 0:
+      case 1:
+        return end.Acquire();
+      case 2:
+        if (!end.owned().empty()) end.Release(which % end.owned().size());
+        return;
+      case 3:
+        if (what == 3) end.Recover();
+        return;
+      case 4:
+      case 5: {
+        const uint64_t offset = uint64_t{which} * 40;
+        return end.Register(offset, 1 + in_.Below(200) * 10,
+                            what >> 4 & kAll,
+                            (what & 8) != 0 && what > 240 ? kJob + 1 : kJob);
+      }
+      case 6:
+        if (!end.registrations().empty())
+          end.Deregister(which % end.registrations().size());
+        return;
+      default:
+        return end.FaultAfter(1 + which % 4);
+    }
+  }
+
+  Input in_;
+  End ends_[2];
+  std::vector<Bytes> wire_[2];  // to each end
+};
+
+}  // namespace
+}  // namespace urnic::rud
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  urnic::rud::Fuzzer(urnic::testing::Input(data, size)).Run();
+  return 0;
+}
