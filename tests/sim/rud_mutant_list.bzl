@@ -31,7 +31,7 @@ def rud_mutants():
     )
     _mutant(
         name = "tells_the_state_of_another_transfer",
-        old = "if (TransferOf(tid) != TransferOf(context->tid)) {",
+        old = "if (TransferOf(tid) != TransferOf(context->tid))",
         new = "if (false) {",
     )
     _mutant(

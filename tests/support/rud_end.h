@@ -21,6 +21,7 @@ struct RudEndConfig {
   wire::Gid address;
   uint32_t contexts = 64;
   uint32_t receive_entries = 256;
+  uint32_t tces = 256;  // of a table
   uint64_t seed = 1;
 };
 
@@ -32,7 +33,7 @@ class RudEnd {
   explicit RudEnd(const RudEndConfig& config)
       : config_(config),
         context_storage_(config.contexts),
-        tce_storage_(kTces),
+        tce_storage_(rud::TceTables::kTables * size_t{config.tces}),
         contexts_(context_storage_, config.seed),
         tces_(tce_storage_, config.seed + 1),
         sends_(kSendEntries),
@@ -60,7 +61,10 @@ class RudEnd {
   }
 
   // Recovers the RNIC.
-  void Recover() { contexts_.OnRecovery(); }
+  void Recover() {
+    window_.ForgetAll();
+    contexts_.OnRecovery();
+  }
 
   bool CanPost() const {
     return send_indices_.producer - send_indices_.consumer < kSendEntries;
@@ -187,8 +191,6 @@ class RudEnd {
   std::function<void(const rud::TxPacket&)> on_send;
 
  private:
-  static constexpr size_t kTces = rud::TceTables::kTables * size_t{256};
-
   struct Sink {
     void Place(const Placement& placement) { placements.push_back(placement); }
     void Count(RxVerdict which) { verdicts.push_back(which); }

@@ -63,7 +63,8 @@ struct alignas(64) Context {
   bool owes_target = false;  // was not told: its FIFO was full
   bool is_own = false;       // of its owner: a write from here, or a read
   bool touched = false;      // by this burst
-  uint16_t reserved = 0;
+  bool was_asked = false;    // the transfer is a read of its owner
+  uint8_t reserved = 0;
   uint32_t peer = 0;  // the other end
   uint32_t peer_window = 0;
   ContextId peer_context;
@@ -84,6 +85,7 @@ struct alignas(64) Context {
     state = ContextState::kReceiving;
     owes_target = (wishes & wire::kRudNotifyTarget) != 0;
     marked = false;
+    was_asked = false;
   }
 };
 static_assert(sizeof(Context) == 128);
@@ -112,10 +114,10 @@ class ContextPool {
   // The one that has been free for longest. None is free: nullopt.
   // REQUIRES: window != 0
   std::optional<ContextId> Acquire(uint32_t window);
-  // REQUIRES: IsOf(number, window of its owner)
+  // REQUIRES: it has an owner, whose window has forgotten it.
   void Release(uint32_t number);
   // After a recovery of the RNIC: all contexts are free, and no packet from
-  // before is for any of them.
+  // before is for any of them. REQUIRES: all windows have forgotten theirs.
   void OnRecovery();
 
   // Null: no such context, or not of this window.

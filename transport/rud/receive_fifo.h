@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "transport/base/check.h"
 #include "verbs/abi/rud_abi.h"
@@ -26,14 +27,16 @@ class ReceiveFifo {
         mask_(count - 1),
         indices_(indices),
         slots_(slots),
-        slot_bytes_(slot_bytes) {
+        slot_bytes_(slot_bytes),
+        firsts_(count) {
     URNIC_CHECK(count != 0 && (count & mask_) == 0);
   }
 
   uint32_t slot_bytes() const { return slot_bytes_; }
 
-  // Adds an entry. REQUIRES: payload.size() <= slot_bytes(). False: it is full,
-  // or the program's index makes no sense.
+  // Adds an entry, which the program sees after Publish(): what was placed
+  // before is then in memory. REQUIRES: payload.size() <= slot_bytes(). False:
+  // it is full, or the program's index makes no sense.
   bool Push(const urnic_rud_receive& entry, std::span<const uint8_t> payload) {
     const uint32_t consumer =
         std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
@@ -50,13 +53,18 @@ class ReceiveFifo {
     std::memcpy(reinterpret_cast<uint8_t*>(&to) + kFirst,
                 reinterpret_cast<const uint8_t*>(&entry) + kFirst,
                 sizeof(entry) - kFirst);
-    uint32_t first;
-    std::memcpy(&first, &entry, kFirst);
-    std::atomic_ref(*reinterpret_cast<uint32_t*>(&to))
-        .store(first, std::memory_order_release);
+    std::memcpy(&firsts_[place], &entry, kFirst);
+    return true;
+  }
+  void Publish() {
+    if (published_ == producer_) return;
+    for (; published_ != producer_; ++published_) {
+      const uint32_t place = published_ & mask_;
+      std::atomic_ref(*reinterpret_cast<uint32_t*>(&entries_[place]))
+          .store(firsts_[place], std::memory_order_release);
+    }
     std::atomic_ref(indices_->producer)
         .store(producer_, std::memory_order_release);
-    return true;
   }
 
  private:
@@ -65,7 +73,9 @@ class ReceiveFifo {
   urnic_queue_indices* const indices_;
   uint8_t* const slots_;
   const uint32_t slot_bytes_;
+  std::vector<uint32_t> firsts_;  // words of entries that are not published
   uint32_t producer_ = 0;
+  uint32_t published_ = 0;
 };
 
 }  // namespace urnic::rud

@@ -55,15 +55,17 @@ struct Before {
 // One window, and what the rules need to know of its past.
 class End {
  public:
-  explicit End(uint32_t number) : memory_(kMemoryBytes), rnic_([number] {
-    testing::RudEndConfig config;
-    config.window = {.number = number, .job = kJob, .key = kKey};
-    config.address = wire::Gid::FromIpv4(0x0a000000 + number);
-    config.contexts = kContexts;
-    config.receive_entries = kReceiveEntries;
-    config.seed = number;
-    return config;
-  }()) {
+  explicit End(uint32_t number)
+      : memory_(kMemoryBytes), rnic_([number] {
+          testing::RudEndConfig config;
+          config.window = {.number = number, .job = kJob, .key = kKey};
+          config.address = wire::Gid::FromIpv4(0x0a000000 + number);
+          config.contexts = kContexts;
+          config.receive_entries = kReceiveEntries;
+    config.tces = 16;
+          config.seed = number;
+          return config;
+        }()) {
     rnic_.on_place = [this](const Placement& placement,
                             const RxPacket& packet) {
       CheckPlaced(placement, packet);
@@ -88,7 +90,8 @@ class End {
     const auto begin = reinterpret_cast<uint64_t>(memory_.data()) + offset;
     const auto pvo =
         rnic_.tces().Register(job, begin, bytes, access, PageSize::k4K);
-    if (pvo) registrations_.push_back({*pvo, begin, begin + bytes, access, job});
+    if (pvo)
+      registrations_.push_back({*pvo, begin, begin + bytes, access, job});
   }
   void Deregister(size_t i) {
     const Registration gone = registrations_[i];
@@ -180,7 +183,8 @@ class End {
     for (uint32_t i = 0; i < pool.size(); ++i) busy += pool.At(i).window != 0;
     URNIC_CHECK(busy == owned_.size());
     for (const ContextId id : owned_) {
-      const Context* context = pool.Find(id.number, rnic_.config().window.number);
+      const Context* context =
+          pool.Find(id.number, rnic_.config().window.number);
       URNIC_CHECK(context != nullptr && context->key == id.key);
       // Nothing ends such a context but its own transfer.
       URNIC_CHECK(!context->is_own ||
@@ -226,8 +230,8 @@ class End {
     }
     const auto inside = [&](std::span<const std::byte> ring) {
       const auto begin = reinterpret_cast<uint64_t>(ring.data());
-      return packet.payload >= begin && packet.payload + packet.payload_bytes <=
-                                            begin + ring.size();
+      return packet.payload >= begin &&
+             packet.payload + packet.payload_bytes <= begin + ring.size();
     };
     URNIC_CHECK(inside(std::as_bytes(rnic_.sends())) ||
                 inside(std::as_bytes(rnic_.send_slots())));
@@ -366,8 +370,7 @@ class Fuzzer {
     const uint8_t which = in_.Byte();
     if ((which & 0xe0) == 0xe0 && !end.former().empty())
       return end.former()[which % end.former().size()];
-    if (which == 0xdf || end.owned().empty())
-      return {in_.Byte(), in_.Word()};
+    if (which == 0xdf || end.owned().empty()) return {in_.Byte(), in_.Word()};
     return end.owned()[which % end.owned().size()];
   }
   uint64_t PickTid() {
@@ -564,8 +567,7 @@ class Fuzzer {
       case 4:
       case 5: {
         const uint64_t offset = uint64_t{which} * 40;
-        return end.Register(offset, 1 + in_.Below(200) * 10,
-                            what >> 4 & kAll,
+        return end.Register(offset, 1 + in_.Below(200) * 10, what >> 4 & kAll,
                             (what & 8) != 0 && what > 240 ? kJob + 1 : kJob);
       }
       case 6:

@@ -33,12 +33,15 @@ class SendFifo {
 
   uint32_t slot_bytes() const { return slot_bytes_; }
 
-  // How many entries wait; 0 if the program's index makes no sense.
+  // How many entries wait; 0 if the program's index makes no sense. A program
+  // that posts while the RNIC reads gets no more than a ring of entries read
+  // before Publish().
   uint32_t Waiting() const {
     const uint32_t producer =
         std::atomic_ref(indices_->producer).load(std::memory_order_acquire);
-    const uint32_t count = producer - consumer_;
-    return count <= mask_ + 1 ? count : 0;
+    const uint32_t held = producer - published_;
+    const uint32_t done = consumer_ - published_;
+    return held <= mask_ + 1 && held > done ? held - done : 0;
   }
   // REQUIRES: Waiting() != 0
   urnic_rud_send Read() const {

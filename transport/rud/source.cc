@@ -76,6 +76,8 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   const uint64_t tid = packet.transfer().tid.value();
   if (tid <= context->tid) return RxVerdict::kRudStale;
   const wire::RudRead& read = packet.read();
+  if (!IsShort(read.total.value(), read.stride.value()))
+    return RxVerdict::kRudTooLong;
   const PvoTranslation found =
       tces_.Check(config_.job, {read.source_pvo.value()}, read.total.value(),
                   mem::kRemoteRead);
@@ -129,6 +131,15 @@ void Source::Forget(uint32_t context) {
     Context& first = contexts_.At(first_read_);
     RemoveFirstRead();
     if (contexts_.NumberOf(first) != context) AddRead(first);
+  }
+  contexts_.At(context).state = ContextState::kEnded;
+}
+
+void Source::ForgetAll() {
+  answers_.Clear();
+  while (reads_ != 0) {
+    contexts_.At(first_read_).state = ContextState::kEnded;
+    RemoveFirstRead();
   }
 }
 
@@ -215,6 +226,7 @@ urnic_rud_status Source::BeginWrite() {
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
   if (is_inline && command_.bytes > URNIC_RUD_INLINE)
     return URNIC_RUD_BAD_REQUEST;
+  if (!IsShort(command_.bytes, command_.stride)) return URNIC_RUD_BAD_REQUEST;
   // Nobody at the other end knows when all of it has arrived.
   if (to_fifo && command_.notify != 0) return URNIC_RUD_BAD_REQUEST;
   Context* context = nullptr;
@@ -228,7 +240,6 @@ urnic_rud_status Source::BeginWrite() {
     const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
                                              command_.bytes, mem::kLocalRead);
     if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
-    source_ = found.address;
   }
   if (context != nullptr) {
     context->tid = command_.tid;
@@ -242,7 +253,7 @@ urnic_rud_status Source::BeginWrite() {
 
 urnic_rud_status Source::BeginRead() {
   if (!PacketsFit(command_.packets, command_.bytes, command_.stride) ||
-      command_.flags != 0) {
+      command_.flags != 0 || !IsShort(command_.bytes, command_.stride)) {
     return URNIC_RUD_BAD_REQUEST;
   }
   Context* context = nullptr;
@@ -254,19 +265,18 @@ urnic_rud_status Source::BeginRead() {
   const bool is_same = TransferOf(context->tid) == TransferOf(command_.tid) &&
                        context->target_pvo == command_.local_pvo &&
                        context->total == command_.bytes &&
-                       context->stride == command_.stride;
+                       context->stride == command_.stride && context->was_asked;
   const bool goes_on = is_same && IsReading(*context);
   context->tid = command_.tid;
   if (is_same && context->state == ContextState::kReceived) {
     // It was complete before the program knew. The source may have been told:
     // nothing may be placed.
-    context->owes_target = (command_.notify & URNIC_RUD_NOTIFY_TARGET) != 0;
     notifier_.TellComplete(*context);
     return URNIC_RUD_SENT;
   }
   if (!goes_on)
     context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
-  context->is_own = true;
+  context->is_own = context->was_asked = true;
   context->target_pvo = command_.local_pvo;
   unsent_ = 1;
   return URNIC_RUD_SENT;
@@ -333,12 +343,17 @@ Source::Step Source::SendCommand(TxPacket& out) {
     }
   }
   const bool sends = unsent_ != 0;
-  if (sends) SendCommandPacket(out);
+  if (sends && !SendCommandPacket(out)) {
+    unsent_ = 0;
+    failed_ = true;
+    send_.Finish(URNIC_RUD_BAD_PVO);
+    return Step::kNothing;
+  }
   if (unsent_ == 0) send_.Finish(URNIC_RUD_SENT);
   return sends ? Step::kPacket : Step::kDone;
 }
 
-void Source::SendCommandPacket(TxPacket& out) {
+bool Source::SendCommandPacket(TxPacket& out) {
   out.peer = command_.peer;
   out.path = command_.path;
   out.context = TxPacket::kNoContext;
@@ -376,9 +391,10 @@ void Source::SendCommandPacket(TxPacket& out) {
     appender.Append(ToWire(ContextId::Of(command_.local_context)));
   }
   out.header_bytes = static_cast<uint16_t>(appender.size());
+  return true;
 }
 
-void Source::SendWritePacket(TxPacket& out) {
+bool Source::SendWritePacket(TxPacket& out) {
   const auto number = static_cast<uint8_t>(std::countr_zero(unsent_));
   unsent_ &= unsent_ - 1;
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
@@ -390,8 +406,18 @@ void Source::SendWritePacket(TxPacket& out) {
                            .pvo = command_.remote_pvo,
                            .total = command_.bytes,
                            .stride = command_.stride};
-  out.payload = source_ + AppendData(out, base, place, number);
+  const uint32_t offset = AppendData(out, base, place, number);
   out.payload_in_ring = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+  if (out.payload_in_ring) {
+    out.payload = source_ + offset;
+    return true;
+  }
+  // Again: the registration may have ended since.
+  const PvoTranslation found =
+      tces_.Check(config_.job, {command_.local_pvo + offset}, out.payload_bytes,
+                  mem::kLocalRead);
+  out.payload = found.address;
+  return found.fault == PvoFault::kNone;
 }
 
 // --- Sending -----------------------------------------------------------------
@@ -492,6 +518,7 @@ bool Source::SendReadPacket(TxPacket& out) {
   out.peer = context.peer;
   out.path = context.path;
   out.context = own.number;
+  out.tid = context.tid;
   out.payload_in_ring = false;
   // Again: the registration may have ended since.
   const PvoTranslation found =
@@ -514,6 +541,7 @@ bool Source::SendReadPacket(TxPacket& out) {
 
 uint32_t Source::Transmit(std::span<TxPacket> packets) {
   uint32_t count = 0;
+  uint32_t without_packet = 0;  // commands: wrong ones cost time, too
   while (count < packets.size() && !failed_) {
     TxPacket& out = packets[count];
     if (SendAnswer(out)) {
@@ -528,6 +556,7 @@ uint32_t Source::Transmit(std::span<TxPacket> packets) {
     }
     const Step step = SendCommand(out);
     if (step == Step::kPacket) ++count;
+    if (step == Step::kDone && ++without_packet == kBurstMax) break;
     if (step == Step::kNothing && reads_ == 0) break;
   }
   return count;
@@ -539,6 +568,9 @@ void Source::OnGatherFault(const TxPacket& packet) {
     return;
   }
   Context& context = contexts_.At(packet.context);
+  // Another packet of it has failed, or its owner has begun something else.
+  if (context.tid != packet.tid || context.state == ContextState::kEnded)
+    return;
   Forget(packet.context);
   EndRead(context);
 }
@@ -557,11 +589,7 @@ void Source::Flush() {
   }
   while (send_.Waiting() != 0) send_.Finish(URNIC_RUD_FLUSHED);
   send_.Publish();
-  answers_.Clear();
-  while (reads_ != 0) {
-    contexts_.At(first_read_).state = ContextState::kEnded;
-    RemoveFirstRead();
-  }
+  ForgetAll();
 }
 
 }  // namespace urnic::rud

@@ -5,6 +5,7 @@
 //
 // Thread: the holder of the engine's token.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -42,8 +43,8 @@ class Source {
     return !answers_.empty() || reads_ != 0 || unsent_ != 0 ||
            send_.Waiting() != 0;
   }
-  // Fills packets, and returns how many. The program
-  // learns by Publish() which commands are done.
+  // Fills packets, and returns how many: also none, if commands needed none.
+  // The program learns by Publish() which commands are done.
   uint32_t Transmit(std::span<TxPacket> packets);
   // The payload of all packets has been copied.
   void Publish() { send_.Publish(); }
@@ -53,6 +54,7 @@ class Source {
   void Flush();
   // Before the context is released: it answers nothing any more.
   void Forget(uint32_t context);
+  void ForgetAll();
 
   // A command named memory that the job may not access: the window fails.
   bool failed() const { return failed_; }
@@ -75,10 +77,15 @@ class Source {
   urnic_rud_status BeginWrite();
   urnic_rud_status BeginRead();
   urnic_rud_status BeginAsking();
+  // A packet of such a transfer fits into a frame.
+  bool IsShort(uint32_t total, uint16_t stride) const {
+    return std::min<uint32_t>(total, stride) <= send_.slot_bytes();
+  }
   // The local context of the command, for a larger tid.
   urnic_rud_status TakeContext(Context*& context);
-  void SendCommandPacket(TxPacket& out);
-  void SendWritePacket(TxPacket& out);
+  // False: the memory of the command may no longer be read.
+  bool SendCommandPacket(TxPacket& out);
+  bool SendWritePacket(TxPacket& out);
 
   wire::RudBase BaseOf(wire::RudType type, uint32_t window) const;
   void AddRead(Context& context);
@@ -94,7 +101,7 @@ class Source {
   bool failed_ = false;
   bool reads_turn_ = false;
   uint64_t unsent_ = 0;  // packets of command_
-  uint64_t source_ = 0;  // the address of its payload
+  uint64_t source_ = 0;  // the address of its payload in the rings
   urnic_rud_send command_ = {};
   // Contexts that answer reads: a list.
   uint32_t reads_ = 0;

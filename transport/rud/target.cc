@@ -68,6 +68,12 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
   context.peer = packet.peer;
   context.peer_window = packet.base->sender_window();
   context.peer_context = IdOf(data.source);
+  if (is_new && context.state != ContextState::kReceiving) {
+    // Its answer takes the way of this attempt: that of the last one may be
+    // dead.
+    context.path = packet.base->path;
+    context.marked = packet.marked;
+  }
   if (context.state == ContextState::kEnded) {
     // The notice may have been lost.
     if (is_new) notifier_.TellOther(context, wire::RudReason::kAccess, 0);
@@ -116,6 +122,8 @@ RxVerdict Target::Translate(Context& context, const RxPacket& packet,
 
 void Target::OnPlacementFault(const Placement& placement) {
   Context& context = contexts_.At(placement.origin);
+  // The same burst may have begun another transfer.
+  if (TransferOf(context.tid) != TransferOf(tids_[placement.packet])) return;
   if (context.state == ContextState::kReceiving) notifier_.End(context, 0);
 }
 
@@ -182,21 +190,29 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
   if (context == nullptr) return verdict;
   if (IsBusy(*context)) return RxVerdict::kRudBusy;
   const uint64_t tid = packet.transfer().tid.value();
-  if (TransferOf(tid) != TransferOf(context->tid)) {
+  if (TransferOf(tid) != TransferOf(context->tid))
     context->state = ContextState::kIdle;
+  // The bits are of a transfer that is forgotten.
+  if (context->state == ContextState::kIdle ||
+      context->state == ContextState::kAwaiting) {
     context->arrived = 0;
   }
   context->tid = tid;
   context->peer = packet.peer;
   context->peer_window = packet.base->sender_window();
   context->peer_context = IdOf(packet.asker());
+  context->path = packet.base->path;
+  if (context->state == ContextState::kReceiving &&
+      context->arrived == wire::RudAllPackets(context->packets)) {
+    // The end of the burst tells that it is complete.
+    return RxVerdict::kAccept;
+  }
+  context->marked = packet.marked;
   if (context->state == ContextState::kReceived) {
     notifier_.TellComplete(*context);
     return RxVerdict::kRudAnsweredAgain;
   }
   const bool ended = context->state == ContextState::kEnded;
-  context->path = packet.base->path;
-  context->marked = packet.marked;
   notifier_.TellOther(
       *context, ended ? wire::RudReason::kAccess : wire::RudReason::kState, 0);
   return RxVerdict::kAccept;

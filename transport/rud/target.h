@@ -39,6 +39,7 @@ class Target {
     const RxVerdict verdict = TakeData(packet, placement);
     if (verdict == RxVerdict::kAccept && placement.bytes != 0) {
       placement.packet = index;
+      tids_[index] = packet.transfer().tid.value();
       place(placement);
     }
     return verdict;
@@ -75,6 +76,7 @@ class Target {
   bool failed_ = false;
   uint32_t touched_count_ = 0;
   uint32_t touched_[kBurstMax];
+  uint64_t tids_[kBurstMax] = {};  // of the packets that are placed
 };
 
 }  // namespace urnic::rud

@@ -28,8 +28,10 @@ struct TxPacket {
   uint32_t payload_bytes = 0;
   uint64_t payload = 0;  // its address
   uint32_t peer = 0;     // an address handle
-  // For OnGatherFault(): the context that is read; kNoContext: a command.
+  // For OnGatherFault(): the context that is read, and its tid; kNoContext: a
+  // command.
   uint32_t context = kNoContext;
+  uint64_t tid = 0;
   static constexpr uint32_t kNoContext = UINT32_MAX;
 };
 inline constexpr uint32_t kMaxHeaderBytes =

@@ -36,7 +36,10 @@ class Window {
         notifier_(contexts, &receive_, &answers_),
         source_(config_, contexts, tces, &send_, &receive_, &answers_,
                 &notifier_),
-        target_(config_, contexts, tces, &receive_, &notifier_) {}
+        target_(config_, contexts, tces, &receive_, &notifier_) {
+    // Contexts without an owner have this number.
+    URNIC_CHECK(config.number != 0);
+  }
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
@@ -61,6 +64,7 @@ class Window {
   }
   void FinishBurst() {
     target_.FinishBurst();
+    receive_.Publish();
     FailIfNeeded();
   }
 
@@ -74,6 +78,7 @@ class Window {
   void OnGatherFault(const TxPacket& packet) { source_.OnGatherFault(packet); }
   void FinishTransmit() {
     source_.Publish();
+    receive_.Publish();
     FailIfNeeded();
   }
 
@@ -81,8 +86,12 @@ class Window {
   void Flush() {
     if (failed_) source_.Flush();
   }
-  // Ends what a context does, before it is released.
+  // Ends what a context does, before it is released; not between OnBurst() and
+  // FinishBurst(), nor between Transmit() and FinishTransmit().
   void Forget(uint32_t context) { source_.Forget(context); }
+  // Ends what all contexts of the window do, before ContextPool::OnRecovery()
+  // or the end of the window.
+  void ForgetAll() { source_.ForgetAll(); }
 
  private:
   template <typename Place>
