@@ -50,6 +50,22 @@ def rud_mutants():
         new = "(void)fifo_.Push(entry, {});",
     )
 
+    _mutant(
+        name = "tells_of_a_refusal_before_the_burst_ends",
+        old = "(void)fifo_.Push(entry, {});",
+        new = "(void)fifo_.Push(entry, {}); fifo_.Publish();",
+    )
+    _mutant(
+        name = "answers_along_the_path_of_the_first_attempt",
+        old = "context.path = packet.base->path;",
+        new = "",
+    )
+    _mutant(
+        name = "says_that_all_is_there_before_it_is_complete",
+        old = "context->arrived == wire::RudAllPackets(context->packets)) {",
+        new = "false) {",
+    )
+
 def _mutant(name, old, new):
     mutant(
         name = "mutant_rud_%s_test" % name,

@@ -1,6 +1,7 @@
 #include "tests/sim/rud_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/mem/mr_table.h"
 
@@ -83,6 +84,11 @@ void RudRun::TakeContexts(End& end, Slot& slot) {
 
 RudStats RudRun::Run() {
   const bool restarts = random_.OneIn(3);
+  if (random_.OneIn(3)) {
+    world_.After(Duration::Microseconds(random_.Below(10000)), [this] {
+      dead_path_ = static_cast<uint8_t>(random_.Below(kPaths));
+    });
+  }
   for (End& end : ends_) {
     for (uint32_t i = 0; i < kSlots; ++i) Begin(end, i);
     Replay(end);
@@ -153,7 +159,7 @@ void RudRun::Post(End& end, uint32_t index, uint8_t opcode, uint64_t packets) {
   urnic_rud_send command = {};
   command.opcode = opcode;
   command.peer = 1;
-  command.path = static_cast<uint8_t>(random_.Below(4));
+  command.path = static_cast<uint8_t>(random_.Below(kPaths));
   command.window = Other(end).rnic->config().window.number;
   command.context = slot.peers.value();
   command.local_context = slot.own.value();
@@ -227,15 +233,31 @@ void RudRun::Pump(End& end) {
   const uint32_t most = 1 + static_cast<uint32_t>(random_.Below(32));
   while (end.rnic->window().HasWork()) {
     auto sent = end.rnic->Transmit(Other(end).rnic->config().address, most);
-    for (auto& packet : sent) Other(end).link->Send(std::move(packet.bytes));
+    for (auto& packet : sent) {
+      constexpr size_t kPathByte = offsetof(wire::RudBase, path);
+      if (packet.bytes[kPathByte] != dead_path_)
+        Other(end).link->Send(std::move(packet.bytes));
+    }
   }
 }
 
 void RudRun::OnArrival(End& end, std::vector<uint8_t> packet) {
-  const RxVerdict verdict =
-      end.rnic->Receive(packet, Other(end).rnic->config().address);
-  ++stats_.verdicts[static_cast<size_t>(verdict)];
-  if (end.history.size() < 2000) end.history.push_back(std::move(packet));
+  if (end.history.size() < 2000) end.history.push_back(packet);
+  end.inbox.push_back(std::move(packet));
+  if (end.inbox.size() == rud::kBurstMax) return ReceiveBurst(end);
+  if (end.inbox.size() == 1) {
+    world_.After(Duration::Microseconds(random_.Below(20)),
+                 [this, &end] { ReceiveBurst(end); });
+  }
+}
+
+void RudRun::ReceiveBurst(End& end) {
+  if (end.inbox.empty()) return;
+  const auto burst = std::exchange(end.inbox, {});
+  for (const RxVerdict verdict :
+       end.rnic->ReceiveBurst(burst, Other(end).rnic->config().address)) {
+    ++stats_.verdicts[static_cast<size_t>(verdict)];
+  }
   // A program that is slow to poll has a full FIFO.
   if (!small_fifo_ || !faulty_ || random_.OneIn(3)) {
     Poll(end);
@@ -265,6 +287,8 @@ void RudRun::OnEntry(End& end, const urnic_rud_receive& entry) {
       } else if (entry.type == URNIC_RUD_GOT_COMPLETION) {
         Require(served.is_read, "the target of a write is told as its source");
         OnTold(served, Other(end));
+      } else if (entry.type == URNIC_RUD_GOT_REFUSAL && !served.is_read) {
+        served.is_settled = true;
       }
       return;
     }
@@ -316,6 +340,8 @@ void RudRun::OnTold(Slot& slot, const End& owner) {
 }
 
 void RudRun::OnPlaced(End& end, const Placement& placement) {
+  // The program runs, too.
+  if (random_.OneIn(4)) Poll(end);
   const auto inside = [&](const std::vector<uint8_t>& bytes) {
     const auto begin = reinterpret_cast<uint64_t>(bytes.data());
     return placement.target >= begin &&
@@ -340,13 +366,17 @@ void RudRun::OnPlaced(End& end, const Placement& placement) {
 
 // --- Restarts and old packets ------------------------------------------------
 
-// The second end restarts: its windows, contexts and registrations have the
-// numbers that they had, and packets from before are still under way.
+// The second end restarts or recovers: its windows, contexts and registrations
+// have the numbers that they had, and packets from before are still under way.
 void RudRun::Restart() {
   ++stats_.restarts;
   End& end = ends_[1];
-  end.rnic.reset();
-  Boot(end, 2);
+  if (random_.OneIn(2)) {
+    end.rnic->Recover();
+  } else {
+    end.rnic.reset();
+    Boot(end, 2);
+  }
   for (End& each : ends_) {
     for (uint32_t i = 0; i < kSlots; ++i) {
       Slot& slot = each.slots[i];

@@ -4,12 +4,16 @@
 // end, and an oracle. Each slot of an end does one transfer after another: a
 // write or a read, and again after a time-out, on a pair of contexts. The
 // network loses, duplicates, reorders and damages packets, and brings old ones
-// again, much later. Contexts and registrations are given back and taken again;
-// in some runs an end restarts with the same numbers. The rules:
+// again, much later; in some runs one path dies for ever. Packets arrive in
+// bursts, and programs poll while a burst is placed. Contexts are given back
+// and taken again; in some runs an end restarts or recovers with the same
+// numbers. The rules:
 //
 //   - a byte is placed only for the transfer that its slot is doing, only at
 //     its place, and has its value;
-//   - nothing is placed after any end was told that the transfer is complete;
+//   - nothing is placed after any end was told that the transfer is complete,
+//   or
+//     that its memory was refused;
 //   - an end that is told finds all bytes in memory;
 //   - the target is told once at most, and once if its FIFO had room;
 //   - packets from before a restart, or for a former owner of a context, change
@@ -49,6 +53,7 @@ class RudRun {
   static constexpr uint32_t kSlots = 8;
   static constexpr uint32_t kRegionBytes = 4096;
   static constexpr uint32_t kUnitPackets = 16;
+  static constexpr uint32_t kPaths = 4;
 
   // What an end does on one pair of contexts: it writes to the region of the
   // slot in the other's memory, or reads it.
@@ -77,6 +82,7 @@ class RudRun {
     rud::Pvo shared_pvo;
     std::array<Slot, kSlots> slots;
     std::vector<std::vector<uint8_t>> history;  // what it has received
+    std::vector<std::vector<uint8_t>> inbox;    // for the next burst
     std::optional<Link> link;                   // to it
   };
 
@@ -93,6 +99,7 @@ class RudRun {
   void Finish(End& end, uint32_t slot);
   void Pump(End& end);
   void OnArrival(End& end, std::vector<uint8_t> packet);
+  void ReceiveBurst(End& end);
   void Poll(End& end);
   void OnEntry(End& end, const urnic_rud_receive& entry);
   void OnPlaced(End& end, const Placement& placement);
@@ -116,6 +123,7 @@ class RudRun {
   bool faulty_ = true;
   bool loses_memory_ = false;
   bool small_fifo_ = false;
+  std::optional<uint8_t> dead_path_;
 };
 
 }  // namespace urnic::sim

@@ -62,7 +62,7 @@ class End {
           config.address = wire::Gid::FromIpv4(0x0a000000 + number);
           config.contexts = kContexts;
           config.receive_entries = kReceiveEntries;
-    config.tces = 16;
+          config.tces = 16;
           config.seed = number;
           return config;
         }()) {

@@ -8,107 +8,21 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/support/rud_end.h"
-#include "transport/mem/mr_table.h"
+#include "tests/support/rud_pair.h"
 
 namespace urnic::rud {
 namespace {
 
+using testing::Bytes;
 using testing::RudEnd;
 using testing::RudEndConfig;
-using Bytes = std::vector<uint8_t>;
+using testing::Tid;
 
-constexpr uint32_t kJob = 7;
-constexpr uint32_t kKey = 0x5eed;
-constexpr uint16_t kStride = 64;
-constexpr uint32_t kAll =
-    mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+constexpr uint32_t kJob = testing::kRudJob;
+constexpr uint32_t kAll = testing::kRudAll;
+constexpr uint16_t kStride = testing::kRudStride;
 
-RudEndConfig ConfigOf(uint32_t number) {
-  RudEndConfig config;
-  config.window = {.number = number, .job = kJob, .key = kKey};
-  config.address = wire::Gid::FromIpv4(0x0a000000 + number);
-  config.seed = number;
-  return config;
-}
-
-constexpr uint64_t Tid(uint64_t transfer, uint8_t attempt = 0) {
-  return transfer << 8 | attempt;
-}
-
-class WindowTest : public ::testing::Test {
- protected:
-  WindowTest()
-      : a_(ConfigOf(1)),
-        b_(ConfigOf(2)),
-        a_bytes_(4096),
-        b_bytes_(4096, 0xee),
-        a_pvo_(Register(a_, a_bytes_, kAll)),
-        b_pvo_(Register(b_, b_bytes_, kAll)),
-        a_context_(a_.Acquire()),
-        b_context_(b_.Acquire()) {
-    std::iota(a_bytes_.begin(), a_bytes_.end(), uint8_t{1});
-  }
-
-  static Pvo Register(RudEnd& end, Bytes& bytes, uint32_t access) {
-    return end.tces()
-        .Register(kJob, reinterpret_cast<uint64_t>(bytes.data()), bytes.size(),
-                  access, PageSize::k4K)
-        .value();
-  }
-
-  urnic_rud_send Command(uint8_t opcode, uint64_t tid, uint32_t bytes) const {
-    urnic_rud_send command = {};
-    command.opcode = opcode;
-    command.notify = URNIC_RUD_NOTIFY_SOURCE;
-    command.peer = 1;
-    command.window = 2;
-    command.context = b_context_.value();
-    command.local_context = a_context_.value();
-    command.tid = tid;
-    command.local_pvo = a_pvo_.value;
-    command.remote_pvo = b_pvo_.value;
-    command.bytes = bytes;
-    command.stride = kStride;
-    command.packets = wire::RudAllPackets(wire::RudPackets(bytes, kStride));
-    return command;
-  }
-  std::vector<Bytes> SendFrom(RudEnd& from, RudEnd& to) {
-    std::vector<Bytes> out;
-    for (RudEnd::Sent& sent : from.Transmit(to.config().address))
-      out.push_back(std::move(sent.bytes));
-    return out;
-  }
-  std::vector<Bytes> Send(const urnic_rud_send& command) {
-    a_.Post(command);
-    return SendFrom(a_, b_);
-  }
-  RxVerdict Give(const Bytes& packet) {
-    return b_.Receive(packet, a_.config().address);
-  }
-  // Gives B's answers to A; how many packets.
-  size_t Answer() {
-    const std::vector<Bytes> answers = SendFrom(b_, a_);
-    for (const Bytes& packet : answers)
-      EXPECT_EQ(a_.Receive(packet, b_.config().address), RxVerdict::kAccept);
-    return answers.size();
-  }
-  bool Arrived(uint32_t bytes) const {
-    return std::equal(a_bytes_.begin(), a_bytes_.begin() + bytes,
-                      b_bytes_.begin()) &&
-           std::all_of(b_bytes_.begin() + bytes, b_bytes_.end(),
-                       [](uint8_t byte) { return byte == 0xee; });
-  }
-
-  RudEnd a_;
-  RudEnd b_;
-  Bytes a_bytes_;
-  Bytes b_bytes_;
-  const Pvo a_pvo_;
-  const Pvo b_pvo_;
-  const ContextId a_context_;
-  const ContextId b_context_;
-};
+class WindowTest : public testing::RudPair {};
 
 TEST_F(WindowTest, AWriteArrivesInAnyOrderAndCompletesOnce) {
   std::vector<Bytes> packets =
@@ -187,7 +101,7 @@ TEST_F(WindowTest, AStateRequestTellsWhatIsMissingAndFencesOlderAttempts) {
 }
 
 TEST_F(WindowTest, TheTargetIsToldWhenItsFifoHasRoomAgain) {
-  RudEndConfig small = ConfigOf(3);
+  RudEndConfig small = testing::RudPairConfig(3);
   small.receive_entries = 1;
   RudEnd end(small);
   Bytes bytes(64);
@@ -245,16 +159,12 @@ TEST_F(WindowTest, AReadArrivesAndTellsBothEnds) {
 // A peer that answers a read may write only what was asked for.
 TEST_F(WindowTest, TheAnswerOfAReadGoesWhereTheReadSays) {
   const auto request = Send(Command(URNIC_RUD_READ, Tid(1), kStride));
-  Bytes forged = request[0];
-  auto& pvo =
-      reinterpret_cast<wire::RudRead*>(forged.data() + sizeof(wire::RudBase) +
-                                       sizeof(wire::RudTransfer))
-          ->target_pvo;
-  pvo = wire::Be<uint64_t>(pvo.value() + 64);
-  const size_t body = forged.size() - wire::kRudCrcBytes;
-  wire::Crc32c crc =
-      wire::RudCrcOfAddresses(a_.config().address, b_.config().address);
-  crc.Add(std::span(forged).first(body)).Store(&forged[body]);
+  const Bytes forged = Forged(request[0], [](uint8_t* packet) {
+    auto& pvo = reinterpret_cast<wire::RudRead*>(
+                    packet + sizeof(wire::RudBase) + sizeof(wire::RudTransfer))
+                    ->target_pvo;
+    pvo = wire::Be<uint64_t>(pvo.value() + 64);
+  });
   EXPECT_EQ(Give(forged), RxVerdict::kAccept);
   const auto data = SendFrom(b_, a_);
   EXPECT_EQ(a_.Receive(data[0], b_.config().address), RxVerdict::kRudMismatch);
@@ -263,15 +173,11 @@ TEST_F(WindowTest, TheAnswerOfAReadGoesWhereTheReadSays) {
 TEST_F(WindowTest, JobKeyAndContextAreCheckedInTheirOrder) {
   const auto packet = Send(Command(URNIC_RUD_WRITE, Tid(1), 8))[0];
   const auto with = [&](auto change) {
-    Bytes copy = packet;
-    change(*reinterpret_cast<wire::RudBase*>(copy.data()),
-           *reinterpret_cast<wire::RudTransfer*>(copy.data() +
-                                                 sizeof(wire::RudBase)));
-    const size_t body = copy.size() - wire::kRudCrcBytes;
-    wire::Crc32c crc =
-        wire::RudCrcOfAddresses(a_.config().address, b_.config().address);
-    crc.Add(std::span(copy).first(body)).Store(&copy[body]);
-    return Give(copy);
+    return Give(Forged(packet, [&](uint8_t* bytes) {
+      change(
+          *reinterpret_cast<wire::RudBase*>(bytes),
+          *reinterpret_cast<wire::RudTransfer*>(bytes + sizeof(wire::RudBase)));
+    }));
   };
   using wire::Be;
   using wire::RudBase;
