@@ -79,6 +79,18 @@ TEST_F(HostileTest, AStateRequestBehindTheLastPacketIsAnsweredByACompletion) {
   EXPECT_FALSE(a_.Poll().has_value());
 }
 
+TEST_F(HostileTest, WhoAsksIsAnsweredThoughTheFirstAttemptWantedNothing) {
+  urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(1), 8);
+  write.notify = 0;
+  EXPECT_EQ(Give(Send(write)[0]), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 0u);
+  Send(Command(URNIC_RUD_WRITE, Tid(1, 1), 8));  // lost
+  EXPECT_EQ(Give(Send(StateRequest(Tid(1, 2)))[0]),
+            RxVerdict::kRudAnsweredAgain);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+}
+
 // --- Peers -------------------------------------------------------------------
 
 // The path of the first attempt may be dead.
@@ -165,6 +177,64 @@ TEST_F(HostileTest, AReadIsNotCompleteByThePeersWrite) {
   EXPECT_EQ(Give(Send(Command(URNIC_RUD_WRITE, Tid(4), 8))[0]),
             RxVerdict::kAccept);
   EXPECT_EQ(read_back(Tid(4, 1)).size(), 2u);  // a completion, and the request
+  EXPECT_FALSE(b_.Poll().has_value());
+}
+
+// Completions and notices for what is not awaited change nothing.
+TEST_F(HostileTest, ForgedAnswersAreCountedAndDropped) {
+  const auto give = [&](const auto&... headers) {
+    Bytes body;
+    const auto add = [&](const auto& header) {
+      const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
+      body.insert(body.end(), bytes, bytes + sizeof(header));
+    };
+    (add(headers), ...);
+    body.resize(body.size() + wire::kRudCrcBytes);
+    return Give(Forged(body, [](uint8_t*) {}));
+  };
+  const auto base_of = [](wire::RudType type, uint16_t bytes) {
+    wire::RudBase base;
+    base.SetType(type);
+    base.job = Be<uint32_t>(testing::kRudJob);
+    base.key = Be<uint32_t>(testing::kRudKey);
+    base.payload_bytes = Be<uint16_t>(bytes);
+    return base;
+  };
+  const auto completion = [&](ContextId context, uint64_t tid) {
+    wire::RudCompletion done;
+    done.source = ToWire(context);
+    done.tid = Be<uint64_t>(tid);
+    return give(base_of(wire::RudType::kCompletion, sizeof(done)), done);
+  };
+  const auto notice = [&](ContextId context, uint64_t tid, uint8_t reason) {
+    wire::RudNotice refusal;
+    refusal.reason = reason;
+    return give(base_of(wire::RudType::kNotice, 0),
+                wire::RudTransfer{ToWire(context), Be<uint64_t>(tid)},
+                refusal);
+  };
+  const ContextId former = {b_context_.number, b_context_.key - 1};
+  const ContextId none = {UINT32_MAX, b_context_.key};
+  // Nothing is awaited.
+  EXPECT_EQ(completion(b_context_, 0), RxVerdict::kRudStale);
+  EXPECT_EQ(notice(b_context_, 0, 1), RxVerdict::kRudStale);
+  urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(5, 1), 8);
+  write.local_context = b_context_.value();
+  write.local_pvo = b_pvo_.value;
+  b_.Post(write);
+  SendFrom(b_, a_);
+  for (const ContextId wrong : {former, none}) {
+    EXPECT_EQ(completion(wrong, Tid(5, 1)), RxVerdict::kRudUnknownContext);
+    EXPECT_EQ(notice(wrong, Tid(5, 1), 1), RxVerdict::kRudUnknownContext);
+  }
+  for (const uint64_t tid : {Tid(4, 1), Tid(6)})
+    EXPECT_EQ(completion(b_context_, tid), RxVerdict::kRudStale);
+  for (const uint64_t tid : {Tid(5), Tid(5, 2), Tid(6)})
+    EXPECT_EQ(notice(b_context_, tid, 1), RxVerdict::kRudStale);
+  EXPECT_FALSE(b_.Poll().has_value());
+  EXPECT_EQ(completion(b_context_, Tid(5)), RxVerdict::kAccept);
+  EXPECT_EQ(completion(b_context_, Tid(5)), RxVerdict::kRudStale);
+  EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
   EXPECT_FALSE(b_.Poll().has_value());
 }
 

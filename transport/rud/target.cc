@@ -202,6 +202,8 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
   context->peer_window = packet.base->sender_window();
   context->peer_context = IdOf(packet.asker());
   context->path = packet.base->path;
+  // Who asks wants an answer, whatever the first attempt wanted.
+  context->notify |= wire::kRudNotifySource;
   if (context->state == ContextState::kReceiving &&
       context->arrived == wire::RudAllPackets(context->packets)) {
     // The end of the burst tells that it is complete.
