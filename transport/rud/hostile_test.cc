@@ -210,8 +210,7 @@ TEST_F(HostileTest, ForgedAnswersAreCountedAndDropped) {
     wire::RudNotice refusal;
     refusal.reason = reason;
     return give(base_of(wire::RudType::kNotice, 0),
-                wire::RudTransfer{ToWire(context), Be<uint64_t>(tid)},
-                refusal);
+                wire::RudTransfer{ToWire(context), Be<uint64_t>(tid)}, refusal);
   };
   const ContextId former = {b_context_.number, b_context_.key - 1};
   const ContextId none = {UINT32_MAX, b_context_.key};

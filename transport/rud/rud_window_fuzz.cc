@@ -1,287 +1,31 @@
 // Any list of operations on two windows that face each other, and on their
 // rings, contexts and registrations. Packets are delivered in bursts, lost,
 // duplicated, altered or made up, mostly with the right job, key and context;
-// a program writes any bytes to its rings. The rules are in Check*().
+// a program writes any bytes to its rings. The rules are in
+// tests/fuzz/rud_watched_end.h.
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <optional>
-#include <set>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "tests/fuzz/input.h"
-#include "tests/support/rud_end.h"
-#include "transport/mem/mr_table.h"
+#include "tests/fuzz/rud_watched_end.h"
 
 namespace urnic::rud {
 namespace {
 
 using testing::Input;
 using testing::RudEnd;
+using End = testing::RudWatchedEnd;
 using wire::Be;
 using Bytes = std::vector<uint8_t>;
 
-constexpr uint32_t kJob = 3;
-constexpr uint32_t kKey = 0x1234;
-constexpr uint32_t kContexts = 12;
-constexpr uint32_t kReceiveEntries = 4;
-constexpr size_t kMemoryBytes = 3 * 4096;
+constexpr uint32_t kJob = End::kJob;
+constexpr uint32_t kKey = End::kKey;
 constexpr size_t kInFlightMax = 128;
-constexpr size_t kRegistrationMax = 24;
 constexpr int kOperationMax = 400;
-constexpr uint32_t kAll =
-    mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
 constexpr uint16_t kStrides[] = {8, 16, 64, 1000, 1024, 1025, 0, 65535};
-
-// A transfer on one owner's context.
-using Transfer = std::pair<uint64_t, uint64_t>;
-
-struct Registration {
-  Pvo pvo;
-  uint64_t begin;
-  uint64_t end;
-  uint32_t access;
-  uint32_t job;
-};
-
-// A context before the window did something.
-struct Before {
-  uint64_t tid;
-  ContextState state;
-};
-
-// One window, and what the rules need to know of its past.
-class End {
- public:
-  explicit End(uint32_t number)
-      : memory_(kMemoryBytes), rnic_([number] {
-          testing::RudEndConfig config;
-          config.window = {.number = number, .job = kJob, .key = kKey};
-          config.address = wire::Gid::FromIpv4(0x0a000000 + number);
-          config.contexts = kContexts;
-          config.receive_entries = kReceiveEntries;
-          config.tces = 16;
-          config.seed = number;
-          return config;
-        }()) {
-    rnic_.on_place = [this](const Placement& placement,
-                            const RxPacket& packet) {
-      CheckPlaced(placement, packet);
-    };
-    rnic_.on_send = [this](const TxPacket& packet) { CheckSource(packet); };
-    rnic_.is_gone = [this](uint64_t) { return faults_ && --faults_ == 0; };
-    rnic_.breaks_commands = true;
-    Register(0, kMemoryBytes, kAll, kJob);
-    for (int i = 0; i < 4; ++i) owned_.push_back(rnic_.Acquire());
-  }
-
-  RudEnd& rnic() { return rnic_; }
-  const wire::Gid& address() const { return rnic_.config().address; }
-  std::vector<ContextId>& owned() { return owned_; }
-  std::vector<ContextId>& former() { return former_; }
-  std::vector<Registration>& registrations() { return registrations_; }
-  void FaultAfter(uint32_t uses) { faults_ = uses; }
-
-  void Register(uint64_t offset, uint64_t bytes, uint32_t access,
-                uint32_t job) {
-    if (registrations_.size() == kRegistrationMax) return;
-    const auto begin = reinterpret_cast<uint64_t>(memory_.data()) + offset;
-    const auto pvo =
-        rnic_.tces().Register(job, begin, bytes, access, PageSize::k4K);
-    if (pvo)
-      registrations_.push_back({*pvo, begin, begin + bytes, access, job});
-  }
-  void Deregister(size_t i) {
-    const Registration gone = registrations_[i];
-    URNIC_CHECK(rnic_.tces().Deregister(gone.job, gone.pvo));
-    URNIC_CHECK(!rnic_.tces().Deregister(gone.job, gone.pvo));
-    registrations_.erase(registrations_.begin() + static_cast<int64_t>(i));
-    stale_ = gone.pvo;
-  }
-  Pvo stale() const { return stale_; }
-
-  void Acquire() {
-    const uint32_t free = rnic_.contexts().free();
-    const auto id = rnic_.contexts().Acquire(rnic_.config().window.number);
-    URNIC_CHECK(id.has_value() == (free != 0));
-    if (id) owned_.push_back(*id);
-  }
-  void Release(size_t i) {
-    rnic_.Release(owned_[i]);
-    former_.push_back(owned_[i]);
-    owned_.erase(owned_.begin() + static_cast<int64_t>(i));
-  }
-  void Recover() {
-    rnic_.Recover();
-    former_.insert(former_.end(), owned_.begin(), owned_.end());
-    owned_.clear();
-    CheckContexts();
-  }
-
-  void Receive(const std::vector<Bytes>& burst, const wire::Gid& from,
-               bool marked) {
-    (void)rnic_.ReceiveBurst(burst, from, 1, marked);
-    Watch();
-    for (const ContextId id : owned_) {
-      const Context& context = rnic_.contexts().At(id.number);
-      if (context.state == ContextState::kReceived)
-        complete_.insert({id.value(), TransferOf(context.tid)});
-    }
-  }
-
-  std::vector<RudEnd::Sent> Transmit(const wire::Gid& to, uint32_t most) {
-    std::vector<Before> before;
-    for (const ContextId id : owned_) {
-      const Context& context = rnic_.contexts().At(id.number);
-      before.push_back({context.tid, context.state});
-    }
-    const bool had_work = rnic_.window().HasWork();
-    auto sent = rnic_.Transmit(to, most);
-    URNIC_CHECK(had_work || sent.empty());
-    Watch();
-    for (size_t i = 0; i < owned_.size(); ++i) {
-      const Context& context = rnic_.contexts().At(owned_[i].number);
-      const Transfer transfer = {owned_[i].value(), TransferOf(context.tid)};
-      if (context.tid == before[i].tid && context.state == before[i].state)
-        continue;
-      if (context.state == ContextState::kAwaiting) ++awaited_[transfer];
-      if (context.state != ContextState::kReceived) {
-        // Its owner has begun a transfer of the same number.
-        complete_.erase(transfer);
-        told_.erase(transfer);
-      }
-      if (context.state != ContextState::kEnded) refused_.erase(transfer);
-    }
-    for (const RudEnd::Sent& packet : sent) CheckSent(packet.bytes);
-    return sent;
-  }
-  // A window whose peers and program are silent comes to rest.
-  void Drain(const wire::Gid& to) {
-    constexpr int kTurns = 1000;
-    for (int i = 0; rnic_.window().HasWork(); ++i) {
-      URNIC_CHECK(i < kTurns);
-      Transmit(to, kBurstMax);
-    }
-    URNIC_CHECK(Transmit(to, 1).empty());
-  }
-
-  // Entries that the window has written since the last time.
-  void Watch() {
-    const uint32_t producer = rnic_.receive_indices().producer;
-    if (producer == seen_) return;
-    URNIC_CHECK(producer - rnic_.receive_indices().consumer <= kReceiveEntries);
-    for (; seen_ != producer; ++seen_)
-      CheckEntry(rnic_.receives()[seen_ % kReceiveEntries]);
-  }
-
-  void CheckContexts() {
-    ContextPool& pool = rnic_.contexts();
-    URNIC_CHECK(pool.free() + owned_.size() == pool.size());
-    uint32_t busy = 0;
-    for (uint32_t i = 0; i < pool.size(); ++i) busy += pool.At(i).window != 0;
-    URNIC_CHECK(busy == owned_.size());
-    for (const ContextId id : owned_) {
-      const Context* context =
-          pool.Find(id.number, rnic_.config().window.number);
-      URNIC_CHECK(context != nullptr && context->key == id.key);
-      // Nothing ends such a context but its own transfer.
-      URNIC_CHECK(!context->is_own ||
-                  context->state == ContextState::kAwaiting ||
-                  context->state == ContextState::kReceiving);
-      URNIC_CHECK(!context->touched);
-    }
-  }
-
- private:
-  bool IsAllowed(uint64_t begin, uint64_t bytes, uint32_t access) const {
-    return std::any_of(registrations_.begin(), registrations_.end(),
-                       [&](const Registration& each) {
-                         return each.job == kJob && begin >= each.begin &&
-                                begin + bytes <= each.end &&
-                                (each.access & access) == access;
-                       });
-  }
-
-  // Bytes are placed only where the job may, and never after an end was told
-  // what has become of the transfer.
-  void CheckPlaced(const Placement& placement, const RxPacket& packet) {
-    Watch();
-    const bool may =
-        IsAllowed(placement.target, placement.bytes, mem::kRemoteWrite) ||
-        IsAllowed(placement.target, placement.bytes, mem::kLocalWrite);
-    URNIC_CHECK(may);
-    const wire::RudTransfer& header = packet.transfer();
-    const Transfer transfer = {IdOf(header.context).value(),
-                               TransferOf(header.tid.value())};
-    URNIC_CHECK(complete_.count(transfer) == 0);
-    URNIC_CHECK(refused_.count(transfer) == 0);
-  }
-
-  // Payload comes from the rings or from memory that may be read.
-  void CheckSource(const TxPacket& packet) {
-    if (packet.payload_bytes == 0) return;
-    if (!packet.payload_in_ring) {
-      const bool is_read = packet.context != TxPacket::kNoContext;
-      URNIC_CHECK(IsAllowed(packet.payload, packet.payload_bytes,
-                            is_read ? mem::kRemoteRead : mem::kLocalRead));
-      return;
-    }
-    const auto inside = [&](std::span<const std::byte> ring) {
-      const auto begin = reinterpret_cast<uint64_t>(ring.data());
-      return packet.payload >= begin &&
-             packet.payload + packet.payload_bytes <= begin + ring.size();
-    };
-    URNIC_CHECK(inside(std::as_bytes(rnic_.sends())) ||
-                inside(std::as_bytes(rnic_.send_slots())));
-  }
-
-  // Packets are well-formed, and fit into a frame.
-  void CheckSent(const Bytes& bytes) {
-    wire::RudPacket packet;
-    URNIC_CHECK(wire::ParseRud(bytes.data(),
-                               static_cast<uint32_t>(bytes.size()),
-                               packet) == RxVerdict::kAccept);
-    URNIC_CHECK(packet.base->job.value() == kJob);
-    URNIC_CHECK(packet.base->key.value() == kKey);
-    URNIC_CHECK(packet.base->sender_window() == rnic_.config().window.number);
-    URNIC_CHECK(packet.payload_bytes <= RudEnd::kSlotBytes);
-  }
-
-  // Each end is told once of a transfer.
-  void CheckEntry(const urnic_rud_receive& entry) {
-    const Transfer transfer = {entry.context, TransferOf(entry.tid)};
-    switch (entry.type) {
-      case URNIC_RUD_GOT_TRANSFER:
-        URNIC_CHECK(told_.insert(transfer).second);
-        complete_.insert(transfer);
-        return;
-      case URNIC_RUD_GOT_COMPLETION:
-        URNIC_CHECK(awaited_[transfer] != 0);
-        --awaited_[transfer];
-        return;
-      case URNIC_RUD_GOT_REFUSAL:
-        refused_.insert(transfer);
-        return;
-      default:
-        URNIC_CHECK(entry.type != 0);
-    }
-  }
-
-  Bytes memory_;
-  RudEnd rnic_;
-  std::vector<ContextId> owned_;
-  std::vector<ContextId> former_;
-  std::vector<Registration> registrations_;
-  Pvo stale_;
-  uint32_t faults_ = 0;
-  uint32_t seen_ = 0;
-  std::set<Transfer> complete_;
-  std::set<Transfer> told_;
-  std::set<Transfer> refused_;
-  std::map<Transfer, uint32_t> awaited_;
-};
 
 class Fuzzer {
  public:
@@ -302,14 +46,14 @@ class Fuzzer {
  private:
   void Operate(size_t i, uint8_t what) {
     End& end = ends_[i];
-    switch (what % 16) {
+    switch (what % 20) {
       case 0:
       case 1:
         return Transmit(i);
       case 2:
       case 3:
       case 4:
-        return Deliver(i, (what & 16) != 0);
+        return Deliver(i, what >= 60);
       case 5:
       case 6:
         return Invent(i);
@@ -325,6 +69,12 @@ class Fuzzer {
         return Post(i);
       case 12:
         return Scribble(end);
+      case 16:
+      case 17:
+        return PostAgain(i);
+      case 18:
+      case 19:
+        return Settle();
       case 13:
         (void)end.rnic().Poll();
         return;
@@ -383,7 +133,7 @@ class Fuzzer {
     if (which == 0xff) return end.stale();
     if (which == 0xfe) return {uint64_t{in_.Word()} << 32};
     if (end.registrations().empty()) return {};
-    const Registration& one =
+    const End::Registration& one =
         end.registrations()[(which >> 4) % end.registrations().size()];
     return {one.pvo.value + (which & 15u) * 900};
   }
@@ -424,7 +174,31 @@ class Fuzzer {
     c.bytes = PickBytes();
     c.stride = PickStride();
     c.packets = PickPackets(c.bytes, c.stride);
+    last_[i] = c;
     end.rnic().Post(c);
+  }
+  // Another attempt, as of an upper layer after a time-out: the same, or a
+  // question for its state.
+  void PostAgain(size_t i) {
+    if (!ends_[i].rnic().CanPost()) return;
+    const uint8_t how = in_.Byte();
+    last_[i].tid += how & 3;
+    last_[i].path = how >> 2 & 3;
+    urnic_rud_send c = last_[i];
+    if (how >= 0xc0) {
+      c.opcode = URNIC_RUD_ASK_STATE;
+      c.flags = c.notify = 0;
+    }
+    ends_[i].rnic().Post(c);
+  }
+  // The network and the engines are fast.
+  void Settle() {
+    for (size_t i = 0; i < 2; ++i) {
+      for (auto& sent : ends_[i].Transmit(ends_[1 - i].address(), kBurstMax)) {
+        ends_[1 - i].Receive({std::move(sent.bytes)}, ends_[i].address(),
+                             false);
+      }
+    }
   }
 
   // What a hostile program does to its own rings.
@@ -567,7 +341,8 @@ class Fuzzer {
       case 4:
       case 5: {
         const uint64_t offset = uint64_t{which} * 40;
-        return end.Register(offset, 1 + in_.Below(200) * 10, what >> 4 & kAll,
+        return end.Register(offset, 1 + in_.Below(200) * 10,
+                            what >> 4 & End::kAll,
                             (what & 8) != 0 && what > 240 ? kJob + 1 : kJob);
       }
       case 6:
@@ -581,7 +356,8 @@ class Fuzzer {
 
   Input in_;
   End ends_[2];
-  std::vector<Bytes> wire_[2];  // to each end
+  std::vector<Bytes> wire_[2];   // to each end
+  urnic_rud_send last_[2] = {};  // that each has posted
 };
 
 }  // namespace

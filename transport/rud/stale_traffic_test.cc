@@ -38,8 +38,7 @@ class StaleTrafficTest : public testing::RudPair {
       Exchange(false);
     }
     // Never delivered.
-    for (Bytes& packet :
-         Send(Command(URNIC_RUD_WRITE, Tid(50), 8 * kStride))) {
+    for (Bytes& packet : Send(Command(URNIC_RUD_WRITE, Tid(50), 8 * kStride))) {
       to_b_.push_back(std::move(packet));
     }
     ASSERT_GT(to_b_.size(), 50u);

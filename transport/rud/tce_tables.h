@@ -6,9 +6,9 @@
 // docs/design/0014-rud.md for where we differ.
 //
 // Thread: Register(), Deregister(), Own() and Disown() one at a time; Check()
-// at any time, in any thread. A caller of Deregister() must wait until no
-// Check() is under way, and no placement that one has allowed, before the
-// memory is used for something else.
+// at any time, in any thread. A caller of Deregister() or Disown() must wait
+// until no Check() is under way, and no placement or payload that one has
+// allowed, before the memory or the table is used for something else.
 
 #include <atomic>
 #include <cstdint>

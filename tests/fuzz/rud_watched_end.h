@@ -1,0 +1,290 @@
+#pragma once
+
+// A RUD window with its rings and memory, and the rules that hold whatever its
+// peers and its program do. A broken rule aborts.
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/support/rud_end.h"
+#include "transport/base/check.h"
+#include "transport/mem/mr_table.h"
+
+namespace urnic::testing {
+
+// One window, and what the rules need to know of its past.
+class RudWatchedEnd {
+ public:
+  using Bytes = std::vector<uint8_t>;
+
+  static constexpr uint32_t kJob = 3;
+  static constexpr uint32_t kKey = 0x1234;
+  static constexpr uint32_t kContexts = 12;
+  static constexpr uint32_t kReceiveEntries = 4;
+  static constexpr size_t kMemoryBytes = 3 * 4096;
+  static constexpr size_t kRegistrationMax = 24;
+  static constexpr uint32_t kAll =
+      mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+
+  // One that peers may name.
+  struct Registration {
+    rud::Pvo pvo;
+    uint64_t begin;
+    uint64_t end;
+    uint32_t access;
+    uint32_t job;
+  };
+
+  explicit RudWatchedEnd(uint32_t number)
+      : memory_(kMemoryBytes), rnic_([number] {
+          RudEndConfig config;
+          config.window = {.number = number, .job = kJob, .key = kKey};
+          config.address = wire::Gid::FromIpv4(0x0a000000 + number);
+          config.contexts = kContexts;
+          config.receive_entries = kReceiveEntries;
+          config.tces = 16;
+          config.seed = number;
+          return config;
+        }()) {
+    rnic_.on_place = [this](const Placement& placement,
+                            const rud::RxPacket& packet) {
+      CheckPlaced(placement, packet);
+    };
+    rnic_.on_send = [this](const rud::TxPacket& packet) {
+      CheckSource(packet);
+    };
+    rnic_.is_gone = [this](uint64_t) { return faults_ && --faults_ == 0; };
+    rnic_.breaks_commands = true;
+    Register(0, kMemoryBytes, kAll, kJob);
+    for (int i = 0; i < 4; ++i) owned_.push_back(rnic_.Acquire());
+  }
+
+  RudEnd& rnic() { return rnic_; }
+  const wire::Gid& address() const { return rnic_.config().address; }
+  std::vector<rud::ContextId>& owned() { return owned_; }
+  std::vector<rud::ContextId>& former() { return former_; }
+  std::vector<Registration>& registrations() { return registrations_; }
+  void FaultAfter(uint32_t uses) { faults_ = uses; }
+
+  void Register(uint64_t offset, uint64_t bytes, uint32_t access,
+                uint32_t job) {
+    if (registrations_.size() == kRegistrationMax) return;
+    const auto begin = reinterpret_cast<uint64_t>(memory_.data()) + offset;
+    const auto pvo =
+        rnic_.tces().Register(job, begin, bytes, access, rud::PageSize::k4K);
+    if (pvo)
+      registrations_.push_back({*pvo, begin, begin + bytes, access, job});
+  }
+  void Deregister(size_t i) {
+    const Registration gone = registrations_[i];
+    URNIC_CHECK(rnic_.tces().Deregister(gone.job, gone.pvo));
+    URNIC_CHECK(!rnic_.tces().Deregister(gone.job, gone.pvo));
+    registrations_.erase(registrations_.begin() + static_cast<int64_t>(i));
+    stale_ = gone.pvo;
+  }
+  rud::Pvo stale() const { return stale_; }
+
+  void Acquire() {
+    const uint32_t free = rnic_.contexts().free();
+    const auto id = rnic_.contexts().Acquire(rnic_.config().window.number);
+    URNIC_CHECK(id.has_value() == (free != 0));
+    if (id) owned_.push_back(*id);
+  }
+  void Release(size_t i) {
+    rnic_.Release(owned_[i]);
+    former_.push_back(owned_[i]);
+    owned_.erase(owned_.begin() + static_cast<int64_t>(i));
+  }
+  void Recover() {
+    rnic_.Recover();
+    former_.insert(former_.end(), owned_.begin(), owned_.end());
+    owned_.clear();
+    CheckContexts();
+  }
+
+  void Receive(const std::vector<Bytes>& burst, const wire::Gid& from,
+               bool marked) {
+    (void)rnic_.ReceiveBurst(burst, from, 1, marked);
+    Watch();
+    for (const rud::ContextId id : owned_) {
+      const rud::Context& context = rnic_.contexts().At(id.number);
+      if (context.state != rud::ContextState::kReceived) continue;
+      const Transfer transfer = {id.value(), rud::TransferOf(context.tid)};
+      if (complete_.insert(transfer).second)
+        URNIC_CHECK(placed_[transfer] == context.total);
+    }
+  }
+
+  std::vector<RudEnd::Sent> Transmit(const wire::Gid& to, uint32_t most) {
+    std::vector<Before> before;
+    for (const rud::ContextId id : owned_) {
+      const rud::Context& context = rnic_.contexts().At(id.number);
+      before.push_back({context.tid, context.state});
+    }
+    const bool had_work = rnic_.window().HasWork();
+    auto sent = rnic_.Transmit(to, most);
+    URNIC_CHECK(had_work || sent.empty());
+    Watch();
+    for (size_t i = 0; i < owned_.size(); ++i) {
+      const rud::Context& context = rnic_.contexts().At(owned_[i].number);
+      const Transfer transfer = {owned_[i].value(),
+                                 rud::TransferOf(context.tid)};
+      if (context.tid == before[i].tid && context.state == before[i].state)
+        continue;
+      if (context.state == rud::ContextState::kAwaiting) ++awaited_[transfer];
+      if (context.state != rud::ContextState::kReceived) {
+        // Its owner has begun a transfer of the same number.
+        complete_.erase(transfer);
+        told_.erase(transfer);
+        if (context.state != rud::ContextState::kReceiving ||
+            context.arrived == 0) {
+          placed_.erase(transfer);
+        }
+      }
+      if (context.state != rud::ContextState::kEnded) refused_.erase(transfer);
+    }
+    for (const RudEnd::Sent& packet : sent) CheckSent(packet.bytes);
+    return sent;
+  }
+  // A window whose peers and program are silent comes to rest.
+  void Drain(const wire::Gid& to) {
+    constexpr int kTurns = 1000;
+    for (int i = 0; rnic_.window().HasWork(); ++i) {
+      URNIC_CHECK(i < kTurns);
+      Transmit(to, rud::kBurstMax);
+    }
+    URNIC_CHECK(Transmit(to, 1).empty());
+  }
+
+  // Entries that the window has written since the last time.
+  void Watch() {
+    const uint32_t producer = rnic_.receive_indices().producer;
+    if (producer == seen_) return;
+    URNIC_CHECK(producer - rnic_.receive_indices().consumer <= kReceiveEntries);
+    for (; seen_ != producer; ++seen_)
+      CheckEntry(rnic_.receives()[seen_ % kReceiveEntries]);
+  }
+
+  void CheckContexts() {
+    rud::ContextPool& pool = rnic_.contexts();
+    URNIC_CHECK(pool.free() + owned_.size() == pool.size());
+    uint32_t busy = 0;
+    for (uint32_t i = 0; i < pool.size(); ++i) busy += pool.At(i).window != 0;
+    URNIC_CHECK(busy == owned_.size());
+    for (const rud::ContextId id : owned_) {
+      const rud::Context* context =
+          pool.Find(id.number, rnic_.config().window.number);
+      URNIC_CHECK(context != nullptr && context->key == id.key);
+      // Nothing ends such a context but its own transfer.
+      URNIC_CHECK(!context->is_own ||
+                  context->state == rud::ContextState::kAwaiting ||
+                  context->state == rud::ContextState::kReceiving);
+      URNIC_CHECK(!context->touched);
+    }
+  }
+
+ private:
+  // On one owner's context.
+  using Transfer = std::pair<uint64_t, uint64_t>;
+  // A context before the window did something.
+  struct Before {
+    uint64_t tid;
+    rud::ContextState state;
+  };
+
+  bool IsAllowed(uint64_t begin, uint64_t bytes, uint32_t access) const {
+    return std::any_of(registrations_.begin(), registrations_.end(),
+                       [&](const Registration& each) {
+                         return each.job == kJob && begin >= each.begin &&
+                                begin + bytes <= each.end &&
+                                (each.access & access) == access;
+                       });
+  }
+
+  // Bytes are placed only where the job may, and never after an end was told
+  // what has become of the transfer.
+  void CheckPlaced(const Placement& placement, const rud::RxPacket& packet) {
+    Watch();
+    const bool may =
+        IsAllowed(placement.target, placement.bytes, mem::kRemoteWrite) ||
+        IsAllowed(placement.target, placement.bytes, mem::kLocalWrite);
+    URNIC_CHECK(may);
+    const wire::RudTransfer& header = packet.transfer();
+    const Transfer transfer = {rud::IdOf(header.context).value(),
+                               rud::TransferOf(header.tid.value())};
+    URNIC_CHECK(complete_.count(transfer) == 0);
+    URNIC_CHECK(refused_.count(transfer) == 0);
+    placed_[transfer] += placement.bytes;
+  }
+
+  // Payload comes from the rings or from memory that may be read.
+  void CheckSource(const rud::TxPacket& packet) {
+    if (packet.payload_bytes == 0) return;
+    if (!packet.payload_in_ring) {
+      const bool is_read = packet.context != rud::TxPacket::kNoContext;
+      URNIC_CHECK(IsAllowed(packet.payload, packet.payload_bytes,
+                            is_read ? mem::kRemoteRead : mem::kLocalRead));
+      return;
+    }
+    const auto inside = [&](std::span<const std::byte> ring) {
+      const auto begin = reinterpret_cast<uint64_t>(ring.data());
+      return packet.payload >= begin &&
+             packet.payload + packet.payload_bytes <= begin + ring.size();
+    };
+    URNIC_CHECK(inside(std::as_bytes(rnic_.sends())) ||
+                inside(std::as_bytes(rnic_.send_slots())));
+  }
+
+  // Packets are well-formed, and fit into a frame.
+  void CheckSent(const Bytes& bytes) {
+    wire::RudPacket packet;
+    URNIC_CHECK(wire::ParseRud(bytes.data(),
+                               static_cast<uint32_t>(bytes.size()),
+                               packet) == RxVerdict::kAccept);
+    URNIC_CHECK(packet.base->job.value() == kJob);
+    URNIC_CHECK(packet.base->key.value() == kKey);
+    URNIC_CHECK(packet.base->sender_window() == rnic_.config().window.number);
+    URNIC_CHECK(packet.payload_bytes <= RudEnd::kSlotBytes);
+  }
+
+  // Each end is told once of a transfer, and only if all bytes are there.
+  void CheckEntry(const urnic_rud_receive& entry) {
+    const Transfer transfer = {entry.context, rud::TransferOf(entry.tid)};
+    switch (entry.type) {
+      case URNIC_RUD_GOT_TRANSFER:
+        URNIC_CHECK(told_.insert(transfer).second);
+        URNIC_CHECK(placed_[transfer] == entry.total);
+        complete_.insert(transfer);
+        return;
+      case URNIC_RUD_GOT_COMPLETION:
+        URNIC_CHECK(awaited_[transfer] != 0);
+        --awaited_[transfer];
+        return;
+      case URNIC_RUD_GOT_REFUSAL:
+        refused_.insert(transfer);
+        return;
+      default:
+        URNIC_CHECK(entry.type != 0);
+    }
+  }
+
+  Bytes memory_;
+  RudEnd rnic_;
+  std::vector<rud::ContextId> owned_;
+  std::vector<rud::ContextId> former_;
+  std::vector<Registration> registrations_;
+  rud::Pvo stale_;
+  uint32_t faults_ = 0;
+  uint32_t seen_ = 0;
+  std::map<Transfer, uint64_t> placed_;  // bytes
+  std::set<Transfer> complete_;
+  std::set<Transfer> told_;
+  std::set<Transfer> refused_;
+  std::map<Transfer, uint32_t> awaited_;
+};
+
+}  // namespace urnic::testing
