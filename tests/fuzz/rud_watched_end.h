@@ -209,11 +209,14 @@ class RudWatchedEnd {
   // what has become of the transfer.
   void CheckPlaced(const Placement& placement, const rud::RxPacket& packet) {
     Watch();
-    const bool may =
-        IsAllowed(placement.target, placement.bytes, mem::kRemoteWrite) ||
-        IsAllowed(placement.target, placement.bytes, mem::kLocalWrite);
-    URNIC_CHECK(may);
     const wire::RudTransfer& header = packet.transfer();
+    // The same burst may have begun another transfer.
+    const rud::Context& context = rnic_.contexts().At(placement.origin);
+    const bool is_read = context.was_asked || context.tid != header.tid.value();
+    URNIC_CHECK(
+        IsAllowed(placement.target, placement.bytes, mem::kRemoteWrite) ||
+        (is_read &&
+         IsAllowed(placement.target, placement.bytes, mem::kLocalWrite)));
     const Transfer transfer = {rud::IdOf(header.context).value(),
                                rud::TransferOf(header.tid.value())};
     URNIC_CHECK(complete_.count(transfer) == 0);

@@ -32,7 +32,7 @@ def rud_mutants():
     _mutant(
         name = "tells_the_state_of_another_transfer",
         old = "if (TransferOf(tid) != TransferOf(context->tid))",
-        new = "if (false) {",
+        new = "if (false)",
     )
     _mutant(
         name = "believes_stale_completions",

@@ -4,7 +4,7 @@
 // end, and an oracle. Each slot of an end does one transfer after another: a
 // write or a read, and again after a time-out, on a pair of contexts. The
 // network loses, duplicates, reorders and damages packets, and brings old ones
-// again, much later; in some runs one path dies for ever. Packets arrive in
+// again, much later; in some runs one path dies forever. Packets arrive in
 // bursts, and programs poll while a burst is placed. Contexts are given back
 // and taken again; in some runs an end restarts or recovers with the same
 // numbers. The rules:

@@ -11,7 +11,6 @@ namespace {
 constexpr uint32_t kWindow = 5;
 
 TEST(ContextPool, AHundredThousandContextsTakeAtMost16Mb) {
-  //= document C
   static_assert(ContextPool::kMaxContexts >= 100000);
   static_assert(sizeof(Context) <= 128);
   static_assert(size_t{ContextPool::kMaxContexts} * sizeof(Context) <=
@@ -95,7 +94,6 @@ TEST(ContextPool, AKeyThatWrapsKeepsItsRecoveries) {
   EXPECT_EQ(pool.Acquire(kWindow)->key, recoveries << 24);
 }
 
-//= document C
 TEST(ContextPool, ARecoveryFreesAllAndChangesAllKeys) {
   std::vector<Context> storage(4);
   ContextPool pool(storage, 1);

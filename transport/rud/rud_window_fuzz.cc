@@ -135,6 +135,9 @@ class Fuzzer {
     if (end.registrations().empty()) return {};
     const End::Registration& one =
         end.registrations()[(which >> 4) % end.registrations().size()];
+    // Near the end of it, or anywhere.
+    if ((which & 15) >= 12)
+      return {one.pvo.value + (one.end - one.begin) - (which & 3) * 8u};
     return {one.pvo.value + (which & 15u) * 900};
   }
   uint32_t PickBytes() {
@@ -243,86 +246,88 @@ class Fuzzer {
     base.key = Be<uint32_t>(wrong == 2 ? kKey + 1 : kKey);
     base.window = Be<uint32_t>(end.rnic().config().window.number);
     base.source_window = Be<uint32_t>(other.rnic().config().window.number);
-    Bytes body;
-    const auto add = [&](const auto& header) {
-      const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
-      body.insert(body.end(), bytes, bytes + sizeof(header));
-    };
-    wire::RudTransfer transfer;
-    transfer.context = ToWire(PickContext(end));
-    transfer.tid = Be<uint64_t>(PickTid());
-    uint32_t payload = 0;
-    switch (type) {
-      case wire::RudType::kData:
-      case wire::RudType::kThirdData: {
-        wire::RudData data;
-        const uint32_t total = PickBytes();
-        const uint16_t stride = PickStride();
-        const uint8_t number = in_.Byte() % 8;
-        data.pvo = Be<uint64_t>(PickPvo(end).value + number * stride);
-        data.total = Be<uint32_t>(total);
-        data.offset = Be<uint32_t>(uint32_t{number} * stride);
-        data.stride = Be<uint16_t>(stride);
-        data.number = number;
-        data.source = ToWire(PickContext(other));
-        if (data.offset.value() <= total)
-          payload = wire::RudPayloadOf(total, stride, number);
-        add(transfer);
-        add(data);
-        if (type == wire::RudType::kThirdData) add(wire::RudThird());
-        break;
-      }
-      case wire::RudType::kReadRequest:
-      case wire::RudType::kThirdReadRequest: {
-        wire::RudRead read;
-        read.source_pvo = Be<uint64_t>(PickPvo(end).value);
-        read.target_pvo = Be<uint64_t>(PickPvo(other).value);
-        const uint32_t total = PickBytes();
-        const uint16_t stride = PickStride();
-        read.total = Be<uint32_t>(total);
-        read.stride = Be<uint16_t>(stride);
-        read.target = ToWire(PickContext(other));
-        read.packets = Be<uint64_t>(PickPackets(total, stride));
-        add(transfer);
-        add(read);
-        if (type == wire::RudType::kThirdReadRequest) add(wire::RudThird());
-        break;
-      }
-      case wire::RudType::kFifo:
-        add(wire::RudTag());
-        payload = PickBytes();
-        break;
-      case wire::RudType::kCompletion:
-        for (uint32_t n = 1 + in_.Below(3); n != 0; --n) {
-          wire::RudCompletion done;
-          done.source = ToWire(PickContext(end));
-          done.tid = Be<uint64_t>(PickTid());
-          add(done);
-        }
-        base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(body.size()));
-        break;
-      case wire::RudType::kNotice: {
-        wire::RudNotice notice;
-        notice.sender = ToWire(PickContext(other));
-        notice.reason = in_.Below(2);
-        notice.arrived = Be<uint64_t>(in_.Byte());
-        add(transfer);
-        add(notice);
-        break;
-      }
-      case wire::RudType::kStateRequest:
-        add(transfer);
-        add(ToWire(PickContext(other)));
-        break;
-    }
-    if (type != wire::RudType::kCompletion)
-      base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(payload));
+    body_.clear();
+    const uint32_t payload = AddBody(end, other, type);
+    const bool is_payload = type == wire::RudType::kCompletion;
+    base.payload_bytes = Be<uint16_t>(
+        static_cast<uint16_t>(is_payload ? body_.size() : payload));
     Bytes packet(reinterpret_cast<const uint8_t*>(&base),
                  reinterpret_cast<const uint8_t*>(&base + 1));
-    packet.insert(packet.end(), body.begin(), body.end());
+    packet.insert(packet.end(), body_.begin(), body_.end());
     packet.resize(packet.size() + payload + wire::kRudCrcBytes, 0xab);
     Repair(i, packet);
     if (wire_[i].size() < kInFlightMax) wire_[i].push_back(std::move(packet));
+  }
+  template <typename Header>
+  void Add(const Header& header) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
+    body_.insert(body_.end(), bytes, bytes + sizeof(header));
+  }
+  // What follows the base header; the bytes of payload behind that.
+  uint32_t AddBody(End& end, End& other, wire::RudType type) {
+    if (type == wire::RudType::kFifo) {
+      Add(wire::RudTag());
+      return PickBytes();
+    }
+    if (type == wire::RudType::kCompletion) {
+      for (uint32_t n = 1 + in_.Below(3); n != 0; --n) {
+        wire::RudCompletion done;
+        done.source = ToWire(PickContext(end));
+        done.tid = Be<uint64_t>(PickTid());
+        Add(done);
+      }
+      return 0;
+    }
+    wire::RudTransfer transfer;
+    transfer.context = ToWire(PickContext(end));
+    transfer.tid = Be<uint64_t>(PickTid());
+    Add(transfer);
+    uint32_t payload = 0;
+    if (type == wire::RudType::kData || type == wire::RudType::kThirdData) {
+      payload = AddData(end, other);
+    } else if (type == wire::RudType::kNotice) {
+      wire::RudNotice notice;
+      notice.sender = ToWire(PickContext(other));
+      notice.reason = in_.Below(2);
+      notice.arrived = Be<uint64_t>(in_.Byte());
+      Add(notice);
+    } else if (type == wire::RudType::kStateRequest) {
+      Add(ToWire(PickContext(other)));
+    } else {
+      AddRead(end, other);
+    }
+    if (type == wire::RudType::kThirdData ||
+        type == wire::RudType::kThirdReadRequest) {
+      Add(wire::RudThird());
+    }
+    return payload;
+  }
+  uint32_t AddData(End& end, End& other) {
+    wire::RudData data;
+    const uint32_t total = PickBytes();
+    const uint16_t stride = PickStride();
+    const uint8_t number = in_.Byte() % 8;
+    const uint32_t offset = uint32_t{number} * stride;
+    data.pvo = Be<uint64_t>(PickPvo(end).value + offset);
+    data.total = Be<uint32_t>(total);
+    data.offset = Be<uint32_t>(offset);
+    data.stride = Be<uint16_t>(stride);
+    data.number = number;
+    data.source = ToWire(PickContext(other));
+    Add(data);
+    return offset <= total ? wire::RudPayloadOf(total, stride, number) : 0;
+  }
+  void AddRead(End& end, End& other) {
+    wire::RudRead read;
+    read.source_pvo = Be<uint64_t>(PickPvo(end).value);
+    read.target_pvo = Be<uint64_t>(PickPvo(other).value);
+    const uint32_t total = PickBytes();
+    const uint16_t stride = PickStride();
+    read.total = Be<uint32_t>(total);
+    read.stride = Be<uint16_t>(stride);
+    read.target = ToWire(PickContext(other));
+    read.packets = Be<uint64_t>(PickPackets(total, stride));
+    Add(read);
   }
 
   void Control(End& end) {
@@ -357,6 +362,7 @@ class Fuzzer {
   Input in_;
   End ends_[2];
   std::vector<Bytes> wire_[2];   // to each end
+  Bytes body_;                   // of a packet that is made up
   urnic_rud_send last_[2] = {};  // that each has posted
 };
 

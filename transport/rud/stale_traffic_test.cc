@@ -87,7 +87,6 @@ class StaleTrafficTest : public testing::RudPair {
   std::vector<Bytes> to_b_;
 };
 
-//= document C
 TEST_F(StaleTrafficTest, NothingIsWrittenAfterARestart) {
   Record();
   for (uint64_t seed = 100; seed < 110; ++seed) {
@@ -106,7 +105,6 @@ TEST_F(StaleTrafficTest, NothingIsWrittenAfterARestart) {
   Replay(again, to_a_, b_.config().address);
 }
 
-//= document C
 TEST_F(StaleTrafficTest, NothingIsWrittenAfterARecovery) {
   Record();
   for (RudEnd* end : {&a_, &b_}) {
@@ -117,7 +115,6 @@ TEST_F(StaleTrafficTest, NothingIsWrittenAfterARecovery) {
   Replay(a_, to_a_, b_.config().address);
 }
 
-//= document C
 TEST_F(StaleTrafficTest, NothingIsWrittenAfterContextsAreUsedAgain) {
   Record();
   a_.Release(a_context_);

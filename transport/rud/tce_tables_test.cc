@@ -189,7 +189,6 @@ TEST_F(TceTablesTest, AKeyIsNeverZeroAndOldOnesStayWrong) {
   }
 }
 
-//= document C
 TEST_F(TceTablesTest, KeysOfTwoIncarnationsDiffer) {
   std::vector<Tce> storage(storage_.size());
   TceTables again(storage, 2);
@@ -225,7 +224,7 @@ TEST_F(TceTablesTest, AJobThatIsGoneHasNoTables) {
   EXPECT_EQ(FaultOf(second, 1), PvoFault::kOwner);
   EXPECT_EQ(FaultOf(other, 1, kJob + 1), PvoFault::kNone);
   // The next owner of the table has other pages, and its predecessor's PVOs
-  // are no good.
+  // are wrong.
   const Pvo next = Register(kBase, 4096, kJob + 2, PageSize::k64K).value();
   EXPECT_EQ(next.table(), first.table());
   EXPECT_EQ(FaultOf(first, 1, kJob + 2), PvoFault::kKey);
