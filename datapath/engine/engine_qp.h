@@ -25,8 +25,9 @@
 namespace urnic {
 
 class EngineQp;
-class InputLog;    // ras/inputs/input_log.h
-class RcInputTap;  // datapath/engine/rc_input_tap.h
+struct RudWindowConfig;  // datapath/engine/rud_window.h
+class InputLog;          // ras/inputs/input_log.h
+class RcInputTap;        // datapath/engine/rc_input_tap.h
 
 // Asynchronous events of a queue pair. The rules are those of EngineEvents.
 class QpEvents {
@@ -64,6 +65,7 @@ struct EngineQpConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
+  const RudWindowConfig* rud = nullptr;  // kRud
   EngineQpPlace place;
   // Without a place: keeps a record of the queue pair and outlives it; null:
   // none.
