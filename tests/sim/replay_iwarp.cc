@@ -140,6 +140,10 @@ class IwarpReplay final : public ReplayRun {
   void CheckInvariants() const override { qp_->CheckInvariants(); }
 
   void SetPools(const iwarp::PoolsNow& now);
+  void SetChallenges(uint32_t left) {
+    pools_->challenges.SetLeft(now_, left);
+    challenges_at_ = now_;
+  }
   void Fail(const InputItem& fault);
   void DeliverFirst();
   absl::Status DoOfEndpoint(const InputItem& call);
@@ -157,6 +161,7 @@ class IwarpReplay final : public ReplayRun {
   std::vector<rdmap::Answer> answers_;
   std::unique_ptr<rdmap::Qp> qp_;
   const std::unique_ptr<Pools> pools_ = std::make_unique<Pools>();
+  Time challenges_at_;
   std::vector<iwarp::KeptFpdu> kept_;
   std::unique_ptr<iwarp::Endpoint> endpoint_;
   std::vector<tcp::TcpSlot> slots_;  // of the last Transmit()
@@ -266,7 +271,7 @@ void IwarpReplay::SetPools(const iwarp::PoolsNow& now) {
       {std::min(now.parts, kParts / 2), now.reserve_taken != 0});
   pools_->ranges.SetFree(std::min(now.ranges, kRanges / 2));
   pools_->early.SetFree(std::min(now.early, kEarly / 2));
-  pools_->challenges.SetLeft(now_, now.challenges);
+  SetChallenges(now.challenges);
   frames_.SetFree(now.frames);
   pools_->fpdus.SetFree(now.fpdus);
 }
@@ -444,6 +449,8 @@ absl::Status IwarpReplay::Do(const InputItem& call) {
   if (!begun.ok()) return begun;
   sends_->indices().producer = logged_.end.sq_producer;
   completed_now_ = 0;
+  // Otherwise the log would say that their number has changed.
+  SetChallenges(pools_->challenges.LeftAt(challenges_at_));
   if (Kind(call) != Input::kWrite && written_ != slots_.size())
     return Damaged("a segment was sent and not written");
   if (Kind(call) == Input::kModify) return Modify(call);
