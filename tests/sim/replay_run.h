@@ -32,12 +32,12 @@ class ReplayFrames final : public FrameKeeper, public FrameMaker {
   uint32_t Keep(const ReceivedFrame&, FrameHolder& holder) override {
     if (!HasRoomFor(holder)) return kRefused;
     ++holder.kept;
-    --free_;
+    if (free_ != kNoLimit) --free_;
     return ++last_;
   }
   void Release(uint32_t, FrameHolder& holder) override {
     --holder.kept;
-    ++free_;
+    if (free_ != kNoLimit) ++free_;
   }
   ReceivedFrame Make(std::span<const uint8_t> bytes) override {
     uint8_t* const frame = Add(bytes.size());

@@ -30,7 +30,8 @@ class FrameKeeper {
   // fills its gap leaves room for others.
   static constexpr uint32_t kGreed = 4;
 
-  // How many more frames all holders together may keep.
+  // How many more frames all holders together may keep; or kNoLimit.
+  static constexpr uint32_t kNoLimit = UINT32_MAX;
   uint32_t free() const { return free_; }
   bool HasRoomFor(const FrameHolder& holder) const {
     return holder.kept < std::min<uint64_t>(holder.limit,
@@ -45,7 +46,7 @@ class FrameKeeper {
 
  protected:
   ~FrameKeeper() = default;
-  uint32_t free_ = UINT32_MAX;
+  uint32_t free_ = kNoLimit;
 };
 
 // Makes frames of bytes that did not arrive here, but were in custody where a
