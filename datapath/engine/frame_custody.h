@@ -35,9 +35,7 @@ class FrameCustody final : public FrameKeeper, public FrameMaker {
   // Frees all frames. Call nothing else afterwards.
   void FreeAll();
 
-  uint32_t kept() const {
-    return limit() - free_;
-  }
+  uint32_t kept() const { return limit() - free_; }
   uint32_t limit() const { return static_cast<uint32_t>(frames_.size()); }
 
  private:
@@ -45,7 +43,7 @@ class FrameCustody final : public FrameKeeper, public FrameMaker {
   EngineCounters* const counters_;
   std::vector<rte_mbuf*> frames_;  // by number; null: the number is free
   std::vector<uint32_t> numbers_;  // the first free_ are free
-  rte_mbuf* made_ = nullptr;  // by the last Make()
+  rte_mbuf* made_ = nullptr;       // by the last Make()
 };
 
 }  // namespace urnic

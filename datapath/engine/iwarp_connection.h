@@ -167,8 +167,8 @@ class IwarpConnection final : public Flow {
   template <typename Sink>
   [[gnu::cold]] void WriteLoggedReceives(Sink& sink);
   template <typename Sink>
-  [[gnu::cold]] FlowResult SettleLogged(std::span<const RecvCompletion> receives,
-                                        Sink& sink);
+  [[gnu::cold]] FlowResult SettleLogged(
+      std::span<const RecvCompletion> receives, Sink& sink);
 
   const iwarp::SetUp& set_up() const { return endpoint_->set_up(); }
   // A new end, before Connect() or Open().

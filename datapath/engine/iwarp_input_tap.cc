@@ -36,8 +36,8 @@ void IwarpInputTap::BeginCall(Time now) {
   now_ = now;
   SetNow(now);
   // An image does not carry how late a timer is.
-  const bool can = !in_burst_ &&
-                   (endpoint_ == nullptr || endpoint_->deadline() >= now);
+  const bool can =
+      !in_burst_ && (endpoint_ == nullptr || endpoint_->deadline() >= now);
   if (IsTimeForSegment() && can) BeginSegment();
   Prepare();
 }
@@ -49,8 +49,7 @@ void IwarpInputTap::BeginSegment() {
   iwarp::BeginNow begin;
   begin.call = call_now();
   // With the one that is being cut.
-  begin.sq_end =
-      requester.next() + (Producer() != requester.next() ? 1 : 0);
+  begin.sq_end = requester.next() + (Producer() != requester.next() ? 1 : 0);
   if (!receives.shared()) begin.receive_head = receives.ring()->head();
   if (endpoint_ != nullptr) {
     begin.kept_limit = endpoint_->kept_limit();

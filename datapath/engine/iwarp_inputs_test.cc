@@ -118,9 +118,8 @@ class IwarpInputsTest : public ::testing::Test {
       ASSERT_TRUE(a().PostSend(*from_, {.sges = {a().Sge(0, bytes)}}));
     }
     const size_t all = b().done.size() + count;
-    ASSERT_TRUE(pair_->RunUntil([&] {
-      return b().done.size() == all && a().done.size() == all;
-    }));
+    ASSERT_TRUE(pair_->RunUntil(
+        [&] { return b().done.size() == all && a().done.size() == all; }));
   }
 
   uint32_t link_mtu_ = 1500;
@@ -218,7 +217,8 @@ TEST_F(IwarpInputsTest, AQueuePairThatIsUsedAgain) {
   Make();
   const auto log = Log(a(), *from_);
   for (uint16_t life = 0; life < 3; ++life) {
-    ASSERT_TRUE(pair_->Connect(*from_, *to_, static_cast<uint16_t>(2000 + life)));
+    ASSERT_TRUE(
+        pair_->Connect(*from_, *to_, static_cast<uint16_t>(2000 + life)));
     Send(1000, 4);
     a().Modify(*from_, QpState::kReset);
     ASSERT_TRUE(pair_->RunUntil([&] {

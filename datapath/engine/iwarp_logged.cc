@@ -28,11 +28,11 @@ FlowResult IwarpConnection::SettleLogged(
   return tap().Settle(receives, writer);
 }
 
-#define URNIC_LOGGED_CALLS(Sink)                                             \
-  template RxVerdict IwarpConnection::OnLoggedSegment(                       \
-      const wire::TcpSegment&, const ReceivedFrame&, Time, Sink&);           \
-  template void IwarpConnection::WriteLoggedReceives(Sink&);                 \
-  template FlowResult IwarpConnection::SettleLogged(                         \
+#define URNIC_LOGGED_CALLS(Sink)                                   \
+  template RxVerdict IwarpConnection::OnLoggedSegment(             \
+      const wire::TcpSegment&, const ReceivedFrame&, Time, Sink&); \
+  template void IwarpConnection::WriteLoggedReceives(Sink&);       \
+  template FlowResult IwarpConnection::SettleLogged(               \
       std::span<const RecvCompletion>, Sink&)
 URNIC_LOGGED_CALLS(FlowSink);
 URNIC_LOGGED_CALLS(TracedSink);

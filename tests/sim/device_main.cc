@@ -54,7 +54,8 @@ int Main(int argc, char** argv) {
               " events, %" PRIu64 " calls replayed\n",
               total.sessions.lives, total.sessions.connected,
               total.sessions.failures, total.sessions.troubles,
-              total.sessions.messages, total.forged, total.lost, total.events, total.sessions.replayed);
+              total.sessions.messages, total.forged, total.lost, total.events,
+              total.sessions.replayed);
   std::fflush(stdout);
   // The rest of a failed run cannot be destroyed.
   // In one run, all sessions may be in trouble.

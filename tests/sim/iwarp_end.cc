@@ -170,10 +170,9 @@ void IwarpEnd::HandIn(const Frame& frame, const ReceivedFrame& received) {
   const wire::TcpSegment segment = iwarp_wire::Decode(
       1 - number_, received.bytes, frame.damage, frame.marked);
   if (!endpoint_ || !hooks_.admit(segment)) return;
-  const RxVerdict verdict =
-      Calls([&](auto& calls) {
-        return calls.OnSegment(segment, received, world_.now(), *this);
-      });
+  const RxVerdict verdict = Calls([&](auto& calls) {
+    return calls.OnSegment(segment, received, world_.now(), *this);
+  });
   if (verdict == RxVerdict::kTcp) hooks_.refuse(segment);
 }
 

@@ -27,7 +27,7 @@ struct IwarpStats {
   uint64_t quiet = 0;        // connections in which everything succeeded
   uint64_t resent = 0;       // segments
   uint64_t events = 0;
-  uint64_t replayed = 0;     // calls of endpoints and cores
+  uint64_t replayed = 0;  // calls of endpoints and cores
 };
 
 class IwarpRun {

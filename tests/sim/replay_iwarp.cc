@@ -28,8 +28,8 @@ constexpr uint32_t kKeptMax = 1u << 14;
 constexpr uint32_t kSlotsMax = 4096;
 
 constexpr const char* kEventNames[] = {
-    "none",     "request",         "connected", "rejected",
-    "retry with revision 1", "failed", "disconnected"};
+    "none",   "request",     "connected", "rejected", "retry with revision 1",
+    "failed", "disconnected"};
 
 Input Kind(const InputItem& item) { return static_cast<Input>(item.kind); }
 
@@ -186,9 +186,8 @@ absl::Status IwarpReplay::Begin(const InputItem& item) {
   ImageRefusal refusal = ReadImageKind(image_, kind);
   if (!refusal.ok()) return Refused(refusal);
   std::optional<ImageShape> shape;
-  refusal = kind == ImageKind::kIwarp
-                ? iwarp::ReadImageShape(image_, shape)
-                : ReadImageShape(image_, shape.emplace());
+  refusal = kind == ImageKind::kIwarp ? iwarp::ReadImageShape(image_, shape)
+                                      : ReadImageShape(image_, shape.emplace());
   if (!refusal.ok()) return Refused(refusal);
   if (!shape.has_value() ||
       (kind != ImageKind::kIwarp && kind != ImageKind::kIwarpQp)) {
@@ -231,10 +230,10 @@ absl::Status IwarpReplay::BeginNow() {
   // What others have posted to a ring that it shares is not known.
   receives_ring_->indices() = {};
   receive_queue_->ring().ReplaceView(receives_ring_->view());
-  Say(absl::StrCat("queue pair 0x", absl::Hex(qpn_), " of iWARP, ",
-                   endpoint_ == nullptr ? "no connection: "
-                                        : "with a connection: ",
-                   kQpStateNames[static_cast<int>(state())]));
+  Say(absl::StrCat(
+      "queue pair 0x", absl::Hex(qpn_), " of iWARP, ",
+      endpoint_ == nullptr ? "no connection: " : "with a connection: ",
+      kQpStateNames[static_cast<int>(state())]));
   return absl::OkStatus();
 }
 
@@ -255,8 +254,7 @@ bool IwarpReplay::IsValidOwn(const InputItem& item) const {
     case Input::kTakeEvent:
       return item.small < std::size(kEventNames);
     case Input::kSent:
-      return item.As<iwarp::SentNow>().header_bytes <=
-             wire::kTcpMaxHeaderBytes;
+      return item.As<iwarp::SentNow>().header_bytes <= wire::kTcpMaxHeaderBytes;
     case Input::kHead:
       return item.body.size() <= iwarp::kMaxHeadBytes;
     default:
@@ -304,8 +302,7 @@ bool IwarpReplay::TakeOwn(const InputItem& item) {
       failing_read_ = item.large;
       return true;
     case Input::kDeliver:
-      deliveries_.push_back(
-          {item.large, std::exchange(logged_.faults, {})});
+      deliveries_.push_back({item.large, std::exchange(logged_.faults, {})});
       return true;
     default:
       return false;

@@ -105,9 +105,9 @@ absl::Status RcReplay::Begin(const InputItem& item) {
   MakeRings(shape);
   records_.resize(shape.sq_entries);
   slots_.resize(shape.replay_slots);
-  core_ = std::make_unique<rc::Qp>(shape.limits, sends_->view(), records_,
-                                   slots_, &receive_queue_->queue(), &keys_,
-                                   &pool_);
+  core_ =
+      std::make_unique<rc::Qp>(shape.limits, sends_->view(), records_, slots_,
+                               &receive_queue_->queue(), &keys_, &pool_);
   core_->Join(&path_);
   refusal = rc::ReadImage(image, now_, *core_);
   if (!refusal.ok()) return Refused(refusal);
@@ -177,8 +177,7 @@ absl::Status RcReplay::ApplyOwn(const InputItem& item) {
     case Input::kPacket:
       return AddPacket(item);
     default:
-      return Damaged(
-          absl::StrCat("item ", item.kind, " is not expected here"));
+      return Damaged(absl::StrCat("item ", item.kind, " is not expected here"));
   }
 }
 
@@ -289,8 +288,7 @@ absl::Status RcReplay::Do(const InputItem& call) {
 void RcReplay::CompareOwn() {
   for (const SentPacket& sent : got_packets_) Say("sent      " + TextOf(sent));
   stats_.sent += got_packets_.size();
-  const auto difference =
-      Difference("packet", logged_packets_, got_packets_);
+  const auto difference = Difference("packet", logged_packets_, got_packets_);
   if (!difference.empty()) Differ(difference);
   logged_packets_.clear();
   got_packets_.clear();

@@ -185,9 +185,9 @@ void ReplayRun::Compare() {
   }
   const ResultNow& end = logged_.end;
   if (end.state != state()) {
-    Differ(absl::StrCat(
-        "the state was ", kQpStateNames[static_cast<int>(end.state)],
-        ", and is ", kQpStateNames[static_cast<int>(state())]));
+    Differ(absl::StrCat("the state was ",
+                        kQpStateNames[static_cast<int>(end.state)], ", and is ",
+                        kQpStateNames[static_cast<int>(state())]));
   }
   const bool returned = (end.flags & ResultNow::kReturned) != 0;
   if (got_.returned && *got_.returned != returned)

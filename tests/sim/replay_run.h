@@ -153,7 +153,7 @@ class ReplayRun {
 
   const ReplayListener& say_;
   int64_t begin_ns_ = 0;
-  uint32_t receives_ = 1;       // entries of the ring
+  uint32_t receives_ = 1;           // entries of the ring
   size_t originals_looked_at_ = 0;  // placements, by SetOriginal()
 };
 

@@ -106,8 +106,7 @@ void Session::MakeQp(End& end) {
   Require(qp.ok(), "no queue pair");
   life.qp = &IwarpQp::Of(**qp);
   if (config_.log_bytes != 0) {
-    life.inputs =
-        std::make_shared<InputLog>(life.qp->qpn(), config_.log_bytes);
+    life.inputs = std::make_shared<InputLog>(life.qp->qpn(), config_.log_bytes);
     Require(life.qp->LogInputs(life.inputs, end.host.engine().Now()),
             "inputs cannot be logged");
   }

@@ -34,8 +34,8 @@ class FrameKeeper {
   static constexpr uint32_t kNoLimit = UINT32_MAX;
   uint32_t free() const { return free_; }
   bool HasRoomFor(const FrameHolder& holder) const {
-    return holder.kept < std::min<uint64_t>(holder.limit,
-                                            uint64_t{kGreed} * free_);
+    return holder.kept <
+           std::min<uint64_t>(holder.limit, uint64_t{kGreed} * free_);
   }
 
   // Keeps the frame until Release(), which takes the returned number. kRefused:

@@ -108,8 +108,8 @@ struct SentNow {
   uint8_t headers[kMaxHeaderBytes] = {};
 };
 
-inline constexpr uint32_t kInputLayout = InputLayout(
-    2, {sizeof(cc::SharedPath), sizeof(cc::PortRoom), sizeof(QpConfig),
-        static_cast<size_t>(Input::kSent)});
+inline constexpr uint32_t kInputLayout =
+    InputLayout(2, {sizeof(cc::SharedPath), sizeof(cc::PortRoom),
+                    sizeof(QpConfig), static_cast<size_t>(Input::kSent)});
 
 }  // namespace urnic::rc

@@ -56,8 +56,8 @@ void Endpoint::TakeEarlier(SeqNum at, uint32_t bytes, Sink& sink) {
     if (!set_up_.may_send()) OnFirstFpdu();
     const std::span<const uint8_t> header = fpdu->header();
     TellOf({&header, 1}, sink);
-    verdict_ = qp_->OnPlacedEarlier(header, fpdu->payload_bytes, NextPosition(),
-                                    sink);
+    verdict_ =
+        qp_->OnPlacedEarlier(header, fpdu->payload_bytes, NextPosition(), sink);
     early_.PopFirst();
   }
 }

@@ -31,23 +31,23 @@ enum class Input : uint8_t {
   // PoolsNow, before the call: others have changed it.
   kPools = static_cast<uint8_t>(WorkInput::kOfTransport),
   // --- Calls: CallNow ---
-  kSegment,       // small: 1: congestion experienced; CallNow and the segment,
-                  // from the header of TCP on
+  kSegment,  // small: 1: congestion experienced; CallNow and the segment,
+             // from the header of TCP on
   kSettle,
-  kTransmit,      // large: room
-  kWrite,         // medium: which segment of the last kTransmit
+  kTransmit,  // large: room
+  kWrite,     // medium: which segment of the last kTransmit
   kTimer,
   kOutage,
-  kTooBig,        // large: the MTU; QuotedNow
-  kLinkMtu,       // large: the MTU
+  kTooBig,   // large: the MTU; QuotedNow
+  kLinkMtu,  // large: the MTU
   kOnlyAckWaits,
-  kTakeEvent,     // small: Event; only if there is one
+  kTakeEvent,  // small: Event; only if there is one
   kDisconnect,
   kAbort,
   kDetach,
-  kParted,        // the queue pair has no connection any more
-  kModify,        // small: the state; of the core
-  kSettleQp,      // of the core
+  kParted,    // the queue pair has no connection any more
+  kModify,    // small: the state; of the core
+  kSettleQp,  // of the core
   // --- What came of it ---
   kSent,      // small: ECT; large: bytes; SentNow, and the header of TCP
   kHead,      // of kWrite: the bytes that do not depend on memory
@@ -130,8 +130,8 @@ inline uint32_t HeadBytes(const Endpoint& endpoint, const tcp::TcpSlot& slot,
   return std::min(bytes, static_cast<uint32_t>(payload.size()));
 }
 
-inline constexpr uint32_t kInputLayout = InputLayout(
-    1001, {sizeof(PoolsNow), sizeof(BeginNow), sizeof(SegmentNow),
-           sizeof(SentNow), static_cast<size_t>(Input::kDeliver)});
+inline constexpr uint32_t kInputLayout =
+    InputLayout(1001, {sizeof(PoolsNow), sizeof(BeginNow), sizeof(SegmentNow),
+                       sizeof(SentNow), static_cast<size_t>(Input::kDeliver)});
 
 }  // namespace urnic::iwarp
