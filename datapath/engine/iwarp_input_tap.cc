@@ -9,8 +9,6 @@
 
 namespace urnic {
 
-using iwarp::Input;
-
 IwarpInputTap::IwarpInputTap(std::shared_ptr<InputLog> log, rdmap::Qp* qp)
     : InputTap(std::move(log), &qp->requester().sq(), &qp->requester().mrs()),
       qp_(*qp) {}
@@ -27,7 +25,7 @@ void IwarpInputTap::Begin(iwarp::Endpoint* endpoint,
 }
 
 void IwarpInputTap::Part() {
-  Call(Input::kParted);
+  Call(iwarp::Input::kParted);
   endpoint_ = nullptr;
   End();
 }
@@ -86,7 +84,7 @@ void IwarpInputTap::AddPools() {
   refused_ = endpoint_->pools().segments->refused();
   const iwarp::PoolsNow now(*endpoint_, now_);
   if (std::exchange(pools_known_, true) && now == pools_) return;
-  Add(Input::kPools, {.body = BodyOf(now)});
+  Add(iwarp::Input::kPools, {.body = BodyOf(now)});
 }
 
 void IwarpInputTap::NoteUlpdu(ddp::Pieces pieces) {
@@ -158,7 +156,7 @@ void IwarpInputTap::BeginSegmentCall(const wire::TcpSegment& segment,
   iwarp::SegmentNow body;
   body.call = call_now();
   const uint32_t bytes = wire::WriteTcpHeader(segment, body.header);
-  Call(Input::kSegment,
+  Call(iwarp::Input::kSegment,
        {.small = static_cast<uint8_t>(segment.congestion_experienced ? 1 : 0),
         .large = bytes},
        body, segment.payload);
@@ -171,7 +169,7 @@ void IwarpInputTap::EndSegmentCall(RxVerdict verdict) {
 
 bool IwarpInputTap::only_ack_waits() {
   Prepare();
-  Call(Input::kOnlyAckWaits);
+  Call(iwarp::Input::kOnlyAckWaits);
   const bool waits = endpoint_->only_ack_waits();
   End(waits);
   return waits;
@@ -183,14 +181,14 @@ uint32_t IwarpInputTap::Transmit(Time now, std::span<tcp::TcpSlot> slots) {
   BeginCall(now);
   const auto room = static_cast<uint32_t>(slots.size());
   AddRequestsFor(room * kMessagesEach);
-  Call(Input::kTransmit, 0, room);
+  Call(iwarp::Input::kTransmit, 0, room);
   const uint32_t count = endpoint_->Transmit(now, slots);
   for (const tcp::TcpSlot& slot : slots.first(count)) {
     iwarp::SentNow sent = {.source = slot.source, .offset = slot.offset};
     sent.header_bytes = wire::WriteTcpHeader(slot.fields, sent.header);
-    Add(Input::kSent, {.small = static_cast<uint8_t>(slot.ect ? 1 : 0),
-                       .large = slot.bytes,
-                       .body = BodyOf(sent)});
+    Add(iwarp::Input::kSent, {.small = static_cast<uint8_t>(slot.ect ? 1 : 0),
+                              .large = slot.bytes,
+                              .body = BodyOf(sent)});
   }
   End();
   written_ = 0;
@@ -201,18 +199,18 @@ bool IwarpInputTap::WritePayload(const tcp::TcpSlot& slot,
                                  std::span<uint8_t> out,
                                  const ReadMemory& read) {
   Prepare();
-  Call(Input::kWrite, {.medium = written_++}, call_now());
+  Call(iwarp::Input::kWrite, {.medium = written_++}, call_now());
   uint32_t reads = 0;
   const bool made = endpoint_->WritePayload(
       slot, out, [&](uint64_t address, std::span<uint8_t> to) {
         ++reads;
         if (read(address, to)) return true;
-        Add(Input::kNoMemory, {.large = reads});
+        Add(iwarp::Input::kNoMemory, {.large = reads});
         return false;
       });
   if (made) {
     const uint32_t head = iwarp::HeadBytes(*endpoint_, slot, out);
-    Add(Input::kHead, {.body = out.first(head)});
+    Add(iwarp::Input::kHead, {.body = out.first(head)});
   }
   End(made);
   return made;
@@ -220,14 +218,14 @@ bool IwarpInputTap::WritePayload(const tcp::TcpSlot& slot,
 
 void IwarpInputTap::OnTimer(Time now) {
   BeginCall(now);
-  Call(Input::kTimer);
+  Call(iwarp::Input::kTimer);
   endpoint_->OnTimer(now);
   End();
 }
 
 void IwarpInputTap::OnOutage(Time now) {
   BeginCall(now);
-  Call(Input::kOutage);
+  Call(iwarp::Input::kOutage);
   endpoint_->OnOutage(now);
   End();
 }
@@ -235,35 +233,35 @@ void IwarpInputTap::OnOutage(Time now) {
 void IwarpInputTap::OnTooBig(uint32_t mtu, SeqNum quoted, Time now) {
   BeginCall(now);
   const iwarp::QuotedNow body = {call_now(), quoted.value()};
-  Call(Input::kTooBig, {.large = mtu}, body);
+  Call(iwarp::Input::kTooBig, {.large = mtu}, body);
   endpoint_->OnTooBig(mtu, quoted, now);
   End();
 }
 
 void IwarpInputTap::OnLinkMtu(uint32_t mtu, Time now) {
   BeginCall(now);
-  Call(Input::kLinkMtu, 0, mtu);
+  Call(iwarp::Input::kLinkMtu, 0, mtu);
   endpoint_->OnLinkMtu(mtu, now);
   End();
 }
 
 void IwarpInputTap::Disconnect(Time now) {
   BeginCall(now);
-  Call(Input::kDisconnect);
+  Call(iwarp::Input::kDisconnect);
   endpoint_->Disconnect(now);
   End();
 }
 
 void IwarpInputTap::Abort(Time now) {
   BeginCall(now);
-  Call(Input::kAbort);
+  Call(iwarp::Input::kAbort);
   endpoint_->Abort(now);
   End();
 }
 
 void IwarpInputTap::Detach(Time now) {
   BeginCall(now);
-  Call(Input::kDetach);
+  Call(iwarp::Input::kDetach);
   endpoint_->Detach(now);
   End();
 }
@@ -272,7 +270,7 @@ iwarp::Event IwarpInputTap::TakeEvent() {
   const iwarp::Event event = endpoint_->TakeEvent();
   if (event == iwarp::Event::kNone) return event;
   Prepare();
-  Call(Input::kTakeEvent, static_cast<uint8_t>(event));
+  Call(iwarp::Input::kTakeEvent, static_cast<uint8_t>(event));
   End();
   return event;
 }
@@ -281,7 +279,7 @@ void IwarpInputTap::Modify(QpState target) {
   Prepare();
   // RESET and ERR drop all that is posted.
   AddRequests(Producer());
-  Call(Input::kModify, static_cast<uint8_t>(target));
+  Call(iwarp::Input::kModify, static_cast<uint8_t>(target));
   qp_.Modify(target, {});
   if (target == QpState::kReset) ForgetRequests();
   End();

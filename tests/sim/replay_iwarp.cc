@@ -42,7 +42,7 @@ struct SentSegment {
   bool ect;
 };
 
-// False: that is no header of TCP.
+// False: it is not a header of TCP.
 bool ParseHeader(std::span<const uint8_t> bytes, wire::TcpSegment& out) {
   wire::FrameView view;
   view.payload = bytes.data();

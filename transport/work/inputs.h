@@ -50,7 +50,7 @@ struct ResultNow {
     kHasWork = 1,
     kAnswered = 2,
     kTimedOut = 4,
-    kReturned = 8,   // true, by a call that is no step of a flow
+    kReturned = 8,   // true, by a call that is not a step of a flow
     kNoRecords = 16  // iWARP: there was no room for a record of a segment
   };
   ResultNow() = default;
