@@ -131,10 +131,14 @@ def inputs_of_a_connection(context):
                 context)["segments"]
 
         bed.await_true(lambda: segments() == 2, 20, "two segments of the log")
-        client.signal(signal.SIGKILL)
-        client.wait(20)
         path = test_show.one(test_recorder.recordings(place, client.pid),
                              context)
+        bed.await_true(
+            lambda: place.run(1, [context.tools.sim, "--replay", path],
+                              rnic=False).status == 0,
+            20, "a recording with the log")
+        client.signal(signal.SIGKILL)
+        client.wait(20)
         runs, text = replay(context, place, path, "--verbose")
         context.check(test_show.one(runs, context)[0] > 20, text[-2000:])
         context.check("of iWARP, with a connection: RTS" in text, text[:2000])
