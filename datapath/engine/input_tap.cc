@@ -36,6 +36,7 @@ InputTap::InputTap(std::shared_ptr<InputLog> log, const WorkQueueView* sq,
 
 void InputTap::StopSegment() {
   started_ = false;
+  originals_.clear();  // of a burst that has not been settled
   log_->DemandSegment();
 }
 

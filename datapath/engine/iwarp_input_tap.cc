@@ -25,6 +25,7 @@ void IwarpInputTap::Begin(iwarp::Endpoint* endpoint,
 }
 
 void IwarpInputTap::Part() {
+  if (endpoint_ == nullptr) return;  // it was not accepted
   Call(iwarp::Input::kParted);
   endpoint_ = nullptr;
   End();

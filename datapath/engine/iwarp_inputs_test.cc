@@ -238,6 +238,31 @@ TEST_F(IwarpInputsTest, AQueuePairThatIsUsedAgain) {
   EXPECT_GT(ReplayOf(*log).calls, 10u);
 }
 
+// The first attempt and the second are connections of their own in the log.
+TEST_F(IwarpInputsTest, APeerThatIsAskedAgain) {
+  Make();
+  b().setup.revision = 1;
+  const auto log = Log(a(), *from_);
+  ASSERT_TRUE(pair_->Connect(*from_, *to_));
+  Send(1000, 4);
+  EXPECT_EQ(log->segments(), 2u);
+  EXPECT_EQ(ReplayOf(*log).completions, 4u);
+}
+
+// The queue pair that was to accept has no connection, as before.
+TEST_F(IwarpInputsTest, ARequestThatIsOverWhenItIsAccepted) {
+  Make();
+  b().Listen(7000);
+  IwarpConnection& ours = a().Connect(*from_, b(), 2000, 7000);
+  ASSERT_TRUE(pair_->RunUntil([&] { return b().has_told(Event::kRequest); }));
+  const auto log = Log(b(), *to_);
+  a().Control([&](ConnectionTable& table) { table.Disconnect(ours); });
+  ASSERT_TRUE(pair_->RunUntil([&] { return b().told.size() == 2; }));
+  EXPECT_FALSE(b().Accept(*b().told[0].connection, *to_).ok());
+  b().Modify(*to_, QpState::kErr);
+  EXPECT_GT(ReplayOf(*log).calls, 0u);
+}
+
 // A log comes from a file. Whatever it says, a replay says what is wrong, or
 // what differs.
 TEST_F(IwarpInputsTest, ADamagedLogIsNotBelieved) {
