@@ -444,6 +444,7 @@ absl::Status IwarpReplay::DoOfEndpoint(const InputItem& call) {
 absl::Status IwarpReplay::Do(const InputItem& call) {
   const absl::Status begun = BeginNow();
   if (!begun.ok()) return begun;
+  // If it has begun just now, the ring was as of its image.
   sends_->indices().producer = logged_.end.sq_producer;
   completed_now_ = 0;
   // Otherwise the log would say that their number has changed.
