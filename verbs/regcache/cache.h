@@ -101,7 +101,7 @@ class Cache {
   using Word = UseWord<std::atomic<uint64_t>>;
   // A registration on its way.
   struct Attempt {
-    Entry* entry;
+    Entry* entry = nullptr;
     Range want;    // the pages of the buffer
     Range run;     // what is to be registered
     Range mapped;  // what is to be watched

@@ -189,6 +189,7 @@ void Cache::Publish(Attempt& attempt, ibv_mr* mr) {
   entry.mr.store(mr);
   if (!attempt.keep && !entry.word.dead()) Retire(entry);
   entry.word.Publish();
+  --stats_.hits;  // the word counts this use among them
   if (entry.word.dead()) {
     ++stats_.uncached;
   } else {

@@ -34,7 +34,8 @@ class UseWord {
   // in either case.
   void Publish() {
     uint64_t old = word_.load();
-    while (!word_.compare_exchange_weak(old, (old & ~kPending) + 1)) {
+    while (!word_.compare_exchange_weak(old,
+                                        (old & ~kPending) + kOneGet + 1)) {
     }
   }
 
