@@ -15,6 +15,8 @@
 #include "verbs/regcache/mapped_run.h"
 #include "verbs/regcache/space.h"
 
+// Called before the run-time library of a sanitizer is ready, so this file is
+// not instrumented (BUILD.bazel).
 #define URNIC_EXPORT __attribute__((visibility("default")))
 
 namespace urnic::regcache {

@@ -41,6 +41,24 @@ struct ScanArgument {  // struct pm_scan_arg
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArgument);
 constexpr uint64_t kWpAllowed = 1;  // PAGE_IS_WPALLOWED
 
+// The first piece of the range that is watched. Returns how far the kernel has
+// looked; the region stays as it is if there is none.
+uint64_t ScanWatched(Range range, PageRegion* region) {
+  const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (pagemap < 0) return range.end;
+  ScanArgument scan = {};
+  scan.size = sizeof(scan);
+  scan.start = range.begin;
+  scan.end = range.end;
+  scan.vec = reinterpret_cast<uint64_t>(region);
+  scan.vec_len = 1;
+  scan.category_mask = kWpAllowed;
+  scan.return_mask = kWpAllowed;
+  const int found = ioctl(pagemap, kPagemapScan, &scan);
+  close(pagemap);
+  return found == 1 ? scan.walk_end : range.end;
+}
+
 // A page of our own, which is watched and then not.
 bool Works(KernelWatch& watch) {
   const long at = syscall(SYS_mmap, nullptr, kPageBytes, PROT_READ,
@@ -86,27 +104,23 @@ bool KernelWatch::Watch(Range range) {
 }
 
 bool KernelWatch::IsWatched(Range range) const {
-  const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (pagemap < 0) return false;
   // The kernel joins pages that lie side by side and are of one kind: all is
   // watched if the answer is one region.
-  PageRegion regions[2] = {};
-  ScanArgument scan = {};
-  scan.size = sizeof(scan);
-  scan.start = range.begin;
-  scan.end = range.end;
-  scan.vec = reinterpret_cast<uint64_t>(regions);
-  scan.vec_len = 2;
-  scan.return_mask = kWpAllowed;
-  const int found = ioctl(pagemap, kPagemapScan, &scan);
-  close(pagemap);
-  return found == 1 && regions[0].start == range.begin &&
-         regions[0].end == range.end && regions[0].categories == kWpAllowed;
+  PageRegion region = {};
+  return ScanWatched(range, &region) == range.end &&
+         region.start == range.begin && region.end == range.end;
 }
 
-void KernelWatch::Unwatch(Range range) {
-  uffdio_range what = {range.begin, range.bytes()};
-  ioctl(fd_, UFFDIO_UNREGISTER, &what);
+void KernelWatch::Unwatch(Range range) const {
+  // Piece by piece: the kernel refuses ranges that have something else, too.
+  while (range.begin < range.end) {
+    PageRegion region = {};
+    const uint64_t next = ScanWatched(range, &region);
+    if (region.end == 0) return;
+    uffdio_range what = {region.start, region.end - region.start};
+    ioctl(fd_, UFFDIO_UNREGISTER, &what);
+    range.begin = next;
+  }
 }
 
 bool KernelWatch::IsChanging() const {

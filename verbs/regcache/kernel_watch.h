@@ -31,7 +31,7 @@ class KernelWatch {
   bool Watch(Range range);
   // Whether all of it is mapped and watched.
   bool IsWatched(Range range) const;
-  void Unwatch(Range range);
+  void Unwatch(Range range) const;
 
   // Whether a change has been made, or is being made, whose event is not read
   // yet. A system call.

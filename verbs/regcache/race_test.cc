@@ -1,6 +1,8 @@
 // Threads that map, use and unmap memory of the same fragments at the same
-// addresses. The registrar notes when each registration began: a get that
-// begins after its mapping was made must not give one that is older.
+// addresses. The registrar notes when each registration began: a get must not
+// give one that is older than the mapping of its buffer. How old a mapping is,
+// a thread notes before it makes it: another thread may register it as soon as
+// it is there.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -57,8 +59,7 @@ class RaceTest : public CacheTest {
     wrong_ += region.live ? 0 : 1;
     failures_ += cache_->Put(use) != 0 ? 1 : 0;
   }
-  void UseTwice(void* at, uint64_t bytes) {
-    const uint64_t moment = fake_.Now();
+  void UseTwice(void* at, uint64_t bytes, uint64_t moment) {
     Use(RangeOf(at, bytes), moment);
     Use(RangeOf(static_cast<char*>(at) + bytes / 2, 1), moment);
   }
@@ -88,8 +89,9 @@ TEST_F(RaceTest, MappingsThatCallsMakeAndEnd) {
   OpenWithThreads(false);
   InThreads([this](int) {
     for (int i = 0; i < kRounds; ++i) {
+      const uint64_t moment = fake_.Now();
       void* at = MapAnywhere(SizeOf(i));
-      UseTwice(at, SizeOf(i));
+      UseTwice(at, SizeOf(i), moment);
       munmap(at, SizeOf(i));
     }
   });
@@ -104,6 +106,7 @@ TEST_F(RaceTest, ChangesOfPartsOfAMapping) {
     const uint64_t mine = static_cast<uint64_t>(thread) * 64 * kPage;
     for (int i = 0; i < kRounds; ++i) {
       void* at = Pointer(memory.At(mine + SizeOf(i), 0));
+      const uint64_t moment = fake_.Now();
       switch (i % 3) {
         case 0:
           madvise(at, kPage, MADV_DONTNEED);
@@ -115,7 +118,7 @@ TEST_F(RaceTest, ChangesOfPartsOfAMapping) {
         default:
           mprotect(at, kPage, PROT_READ | PROT_WRITE);
       }
-      UseTwice(at, kPage);
+      UseTwice(at, kPage, moment);
     }
   });
   Expect();
@@ -149,11 +152,13 @@ TEST_F(RaceTest, MappingsThatOnlyTheKernelReports) {
   InThreads([&, this](int thread) {
     const uint64_t mine = static_cast<uint64_t>(thread) * 64 * kPage;
     for (int i = 0; i < kRounds; ++i) {
+      uint64_t moment = fake_.Now();
       const Range range = memory.Map(mine, SizeOf(i));
-      UseTwice(Pointer(range), SizeOf(i));
+      UseTwice(Pointer(range), SizeOf(i), moment);
+      moment = fake_.Now();
       syscall(i % 2 == 0 ? SYS_munmap : SYS_madvise, range.begin, SizeOf(i),
               MADV_DONTNEED);
-      if (i % 2 != 0) UseTwice(Pointer(range), SizeOf(i));
+      if (i % 2 != 0) UseTwice(Pointer(range), SizeOf(i), moment);
     }
   });
   Expect();
@@ -166,10 +171,11 @@ TEST_F(RaceTest, AddressesThatGoFromThreadToThread) {
   if (IsSkipped()) return;
   InThreads([this](int) {
     for (int i = 0; i < kRounds; ++i) {
+      const uint64_t moment = fake_.Now();
       const long at =
           syscall(SYS_mmap, nullptr, SizeOf(i), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      UseTwice(reinterpret_cast<void*>(at), SizeOf(i));
+      UseTwice(reinterpret_cast<void*>(at), SizeOf(i), moment);
       syscall(SYS_munmap, at, SizeOf(i));
     }
   });
@@ -185,9 +191,10 @@ TEST_F(RaceTest, BlocksOfMallocThatGoFromThreadToThread) {
     for (int i = 0; i < kRounds; ++i) {
       // Sometimes a mapping of its own, sometimes a part of a heap.
       const size_t bytes = i % 2 == 0 ? 100'000 : 300'000;
+      const uint64_t moment = fake_.Now();
       void* at = std::malloc(bytes);
       if (bytes > 128 * 1024) {
-        UseTwice(at, bytes);
+        UseTwice(at, bytes, moment);
       } else {
         Use(RangeOf(at, bytes), 0);
       }

@@ -194,7 +194,12 @@ void Space::Monitor() {
   pollfd waits[2] = {{kernel_.fd(), POLLIN, 0}, {stop_monitor_, POLLIN, 0}};
   for (;;) {
     if (poll(waits, 2, -1) < 0) continue;
-    if (waits[1].revents != 0) return;
+    if (waits[1].revents != 0) {
+      // Here, because libc gives up a part of this thread's stack at its end:
+      // if that is still watched, the thread waits for its own reading.
+      kernel_.Close();
+      return;
+    }
     if (waits[0].revents != 0) ReadEvents();
   }
 }
@@ -205,6 +210,8 @@ void Space::AfterForkInParent() { pthread_mutex_unlock(&the_space.mutex_); }
 
 void Space::AfterForkInChild() {
   if (the_space.has_caches()) the_space.state_.fetch_or(kForked);
+  // Or the parent could not end its reports by closing its descriptor.
+  the_space.kernel_.Close();
   // Its memory is none of a cache's.
   the_space.open_caches_.store(0);
   pthread_mutex_unlock(&the_space.mutex_);
@@ -268,8 +275,6 @@ void Space::StopThreads() {
     if (kernel_.is_open()) {
       eventfd_write(stop_monitor_, 1);
       pthread_join(monitor_, nullptr);
-      // Lets threads continue whose events nobody reads now.
-      kernel_.Close();
       close(stop_monitor_);
     }
   }
