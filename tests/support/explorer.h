@@ -177,8 +177,8 @@ class ModelAtomic {
     return Modify([&](T old) { return static_cast<T>(old | bits); });
   }
   bool compare_exchange_weak(T& expected, T desired) {
-    const T old = Modify(
-        [&](T now) { return now == expected ? desired : now; });
+    const T old =
+        Modify([&](T now) { return now == expected ? desired : now; });
     if (old == expected) return true;
     expected = old;
     return false;

@@ -54,10 +54,9 @@ int Cache::Close(Cache* cache, uint64_t* uses) {
 Entry* Cache::EntryOf(void* registration) const {
   const auto first = reinterpret_cast<uintptr_t>(entries_);
   const auto at = reinterpret_cast<uintptr_t>(registration);
-  const bool within =
-      at >= first &&
-      at < first + options_.max_registrations * sizeof(Entry) &&
-      (at - first) % sizeof(Entry) == 0;
+  const bool within = at >= first &&
+                      at < first + options_.max_registrations * sizeof(Entry) &&
+                      (at - first) % sizeof(Entry) == 0;
   return within ? static_cast<Entry*>(registration) : nullptr;
 }
 
@@ -112,8 +111,7 @@ Entry* Cache::TakeEnded() {
 }
 
 void Cache::End(Entry* entry) {
-  const int error =
-      registrar_.dereg(registrar_.context, entry->mr.load());
+  const int error = registrar_.dereg(registrar_.context, entry->mr.load());
   Lock lock(space_);
   --ending_;
   if (error != 0) {

@@ -56,8 +56,8 @@ int Cache::GetSlowly(Range buffer, uint32_t access, Entry** use) {
 
 bool Cache::PagesOnly(Range scope) const {
   if (options_.pages_only) return true;
-  for (uint64_t f = scope.begin >> kFragmentBits; f < scope.end >> kFragmentBits;
-       ++f) {
+  for (uint64_t f = scope.begin >> kFragmentBits;
+       f < scope.end >> kFragmentBits; ++f) {
     if (index_.pages_until(f) > space_.ticks()) return true;
   }
   return false;

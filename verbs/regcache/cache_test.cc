@@ -132,8 +132,7 @@ TEST_F(CacheTest, PagesOnlyIfTheProgramWantsThat) {
   const Fragments memory(1);
   memory.Map(0, 4 * kMb);
   for (uint64_t i = 0; i < 20; ++i) {
-    EXPECT_EQ(GetPut(memory.At(i * 8192 + 100, 10)),
-              memory.At(i * 8192, 4096));
+    EXPECT_EQ(GetPut(memory.At(i * 8192 + 100, 10)), memory.At(i * 8192, 4096));
   }
   for (uint64_t i = 0; i < 20; ++i) GetPut(memory.At(i * 8192, 4096));
   EXPECT_EQ(fake_.regs, 20u);
@@ -144,8 +143,8 @@ TEST_F(CacheTest, AddressesOfAllSegmentsAreToldApart) {
   std::vector<std::unique_ptr<Fragments>> places;
   // The same place in a hundred segments, some of them in one bucket.
   for (uint64_t i = 1; i <= 100; ++i) {
-    places.push_back(std::make_unique<Fragments>(
-        1, (i * 256 + i / 50) << kSegmentBits));
+    places.push_back(
+        std::make_unique<Fragments>(1, (i * 256 + i / 50) << kSegmentBits));
     places.back()->Map(0, kMb);
   }
   for (int round = 0; round < 2; ++round) {

@@ -60,8 +60,9 @@ constexpr uint32_t kRights = 0x1f;
 
 inline bool Entry::Serves(Range buffer, uint32_t wanted) const {
   const uint32_t has = access.load(std::memory_order_relaxed);
-  return range().Covers(buffer) && (has & wanted & kRights) ==
-         (wanted & kRights) && ((has ^ wanted) & ~kRights) == 0;
+  return range().Covers(buffer) &&
+         (has & wanted & kRights) == (wanted & kRights) &&
+         ((has ^ wanted) & ~kRights) == 0;
 }
 
 }  // namespace urnic::regcache

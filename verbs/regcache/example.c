@@ -8,6 +8,7 @@
  * On any RNIC that has a GID at index 3: the first device is used. Prints what
  * the cache did. */
 
+#define _GNU_SOURCE
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -61,15 +62,13 @@ static void connect_to_itself(struct ibv_qp* qp) {
       .ah_attr = {.is_global = 1,
                   .port_num = 1,
                   .grh = {.sgid_index = kGidIndex, .hop_limit = 64}}};
-  struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-                            .timeout = 17,
-                            .retry_cnt = 7,
-                            .rnr_retry = 7};
+  struct ibv_qp_attr rts = {
+      .qp_state = IBV_QPS_RTS, .timeout = 17, .retry_cnt = 7, .rnr_retry = 7};
   int error = ibv_query_gid(qp->context, 1, kGidIndex, &rtr.ah_attr.grh.dgid);
   if (error == 0) {
-    error = ibv_modify_qp(qp, &init,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                              IBV_QP_ACCESS_FLAGS);
+    error = ibv_modify_qp(
+        qp, &init,
+        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   }
   if (error == 0) {
     error = ibv_modify_qp(qp, &rtr,
@@ -114,9 +113,10 @@ static void write_and_wait(struct ibv_qp* qp, const void* from,
 static void transfer(struct urnic_regcache* cache, struct ibv_qp* qp,
                      const void* from, const void* to) {
   struct urnic_regcache_use source, target;
-  int error = urnic_regcache_get(cache, from, kBytes, IBV_ACCESS_LOCAL_WRITE,
-                                 &source);
-  if (error == 0) error = urnic_regcache_get(cache, to, kBytes, kAccess, &target);
+  int error =
+      urnic_regcache_get(cache, from, kBytes, IBV_ACCESS_LOCAL_WRITE, &source);
+  if (error == 0)
+    error = urnic_regcache_get(cache, to, kBytes, kAccess, &target);
   if (error != 0) die("urnic_regcache_get", error);
   write_and_wait(qp, from, source.mr, to, target.mr);
   error = urnic_regcache_put(cache, &source);

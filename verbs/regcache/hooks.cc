@@ -247,9 +247,10 @@ URNIC_EXPORT void* shmat(int id, const void* address, int flags) noexcept {
   void* result;
   {
     const Change change(replaces ? PagesOf(address, bytes) : Range{});
-    result = next != nullptr ? next->shmat(id, address, flags)
-                             : reinterpret_cast<void*>(
-                                   syscall(SYS_shmat, id, address, flags));
+    result =
+        next != nullptr
+            ? next->shmat(id, address, flags)
+            : reinterpret_cast<void*>(syscall(SYS_shmat, id, address, flags));
   }
   if (!replaces) TellNew(result, bytes);
   return result;

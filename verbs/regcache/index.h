@@ -78,7 +78,8 @@ class Index {
     return static_cast<uint32_t>(segment ^ segment >> 8) % kBuckets;
   }
   Segment* SegmentOf(uint64_t number) const {
-    Segment* segment = buckets_[BucketOf(number)].load(std::memory_order_acquire);
+    Segment* segment =
+        buckets_[BucketOf(number)].load(std::memory_order_acquire);
     while (segment != nullptr && segment->number != number) {
       segment = segment->in_bucket;
     }

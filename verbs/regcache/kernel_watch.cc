@@ -16,7 +16,7 @@ namespace urnic::regcache {
 namespace {
 
 // Of headers that are newer than those of Debian 12.
-constexpr int kUserModeOnly = 1;                      // UFFD_USER_MODE_ONLY
+constexpr int kUserModeOnly = 1;                        // UFFD_USER_MODE_ONLY
 constexpr uint64_t kWpUnpopulated = uint64_t{1} << 13;  // of UFFD_FEATURE_..
 constexpr uint64_t kWpAsync = uint64_t{1} << 15;
 struct PageRegion {

@@ -48,8 +48,10 @@ class Run {
       if (run_.end > want_.begin) return false;
       run_ = {mapping.begin, mapping.begin};
     }
-    if (usable) run_.end = mapping.end;
-    else run_ = {mapping.end, mapping.end};
+    if (usable)
+      run_.end = mapping.end;
+    else
+      run_ = {mapping.end, mapping.end};
     return run_.end < scope_.end;
   }
 
@@ -74,9 +76,8 @@ class LineReader {
   // False: enough was read.
   bool Take(char c) {
     if (c == '\n') {
-      const bool more =
-          run_.Add({number_[0], number_[1]}, rights_[0] == 'r',
-                   rights_[1] == 'w');
+      const bool more = run_.Add({number_[0], number_[1]}, rights_[0] == 'r',
+                                 rights_[1] == 'w');
       *this = LineReader(run_);
       return more;
     }

@@ -126,9 +126,9 @@ TEST_F(RaceTest, ChangesOfPartsOfAMapping) {
 
 // With limits, so that registrations end for all reasons at once.
 TEST_F(RaceTest, RoomForFewRegistrations) {
-  OpenWithThreads(false, {.max_registrations = kThreads,
-                          .idle_ticks = 1,
-                          .pages_only = true});
+  OpenWithThreads(
+      false,
+      {.max_registrations = kThreads, .idle_ticks = 1, .pages_only = true});
   const Fragments memory(2);
   memory.Map(0, 2 * kFragmentBytes);
   InThreads([&, this](int thread) {

@@ -20,8 +20,8 @@ using urnic::regcache::Space;
 
 namespace {
 
-constexpr uint32_t kFlags = URNIC_REGCACHE_PAGES |
-                            URNIC_REGCACHE_KERNEL_WATCH | URNIC_REGCACHE_STRICT;
+constexpr uint32_t kFlags =
+    URNIC_REGCACHE_PAGES | URNIC_REGCACHE_KERNEL_WATCH | URNIC_REGCACHE_STRICT;
 constexpr uint32_t kMaxRegistrations = 1 << 20;
 
 static_assert(urnic::regcache::kRights ==

@@ -101,8 +101,8 @@ class Space {
     bool InForce(uint64_t tick) const { return is_call || tick < until_tick; }
   };
   static constexpr int kMaxHazards = 64;
-  static constexpr int kNoToken = -1;   // nothing was told
-  static constexpr int kUncounted = -2; // no place was free
+  static constexpr int kNoToken = -1;    // nothing was told
+  static constexpr int kUncounted = -2;  // no place was free
 
   int AddHazard(const Hazard& hazard);
   void InvalidateAll(Range range);

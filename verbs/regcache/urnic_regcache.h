@@ -97,8 +97,8 @@ struct urnic_regcache_options {
 // A buffer in use. Filled by get, and cleared by put; may be copied, but only
 // one copy may be given back.
 struct urnic_regcache_use {
-  struct ibv_mr *mr;   // covers the buffer; the cache's: do not deregister it
-  void *registration;  // the cache's
+  struct ibv_mr* mr;   // covers the buffer; the cache's: do not deregister it
+  void* registration;  // the cache's
 };
 
 enum urnic_regcache_watch {
@@ -108,30 +108,30 @@ enum urnic_regcache_watch {
 
 struct urnic_regcache_stats {
   uint64_t hits;
-  uint64_t misses;              // gets that registered, or tried to
-  uint64_t uncached;            // of them: regions that were not kept
-  uint64_t invalidations;       // regions whose memory changed
-  uint64_t evictions;           // regions that made room for others
-  uint64_t idle_ends;           // regions that were idle for too long
-  uint64_t failed_deregs;       // ibv_dereg_mr failed: tried again each second
-  uint64_t bytes;               // registered now
-  uint64_t uses;                // not given back yet
-  uint32_t registrations;       // now, with those that wait for their last put
-  uint32_t watch;               // urnic_regcache_watch
+  uint64_t misses;         // gets that registered, or tried to
+  uint64_t uncached;       // of them: regions that were not kept
+  uint64_t invalidations;  // regions whose memory changed
+  uint64_t evictions;      // regions that made room for others
+  uint64_t idle_ends;      // regions that were idle for too long
+  uint64_t failed_deregs;  // ibv_dereg_mr failed: tried again each second
+  uint64_t bytes;          // registered now
+  uint64_t uses;           // not given back yet
+  uint32_t registrations;  // now, with those that wait for their last put
+  uint32_t watch;          // urnic_regcache_watch
 };
 
 // Opens a cache. `options` may be null. The domain must outlive the cache.
 // Errors: EINVAL (a null pointer, an unknown flag, max_registrations too
 // large), EOPNOTSUPP (the flags need reports of the kernel), ENOMEM, EAGAIN (no
 // thread), EIO (a child).
-int urnic_regcache_open(struct ibv_pd *pd,
-                        const struct urnic_regcache_options *options,
-                        struct urnic_regcache **cache);
+int urnic_regcache_open(struct ibv_pd* pd,
+                        const struct urnic_regcache_options* options,
+                        struct urnic_regcache** cache);
 
 // Deregisters all, and frees the cache. With uses outstanding: EBUSY, `*uses`
 // says how many (`uses` may be null), and the cache stays open and as it was.
 // Another error of ibv_dereg_mr: it stays open, too. EIO (a child).
-int urnic_regcache_close(struct urnic_regcache *cache, uint64_t *uses);
+int urnic_regcache_close(struct urnic_regcache* cache, uint64_t* uses);
 
 // Gives a region that covers the buffer and has the rights `access`
 // (ibv_access_flags) or more. Each needs a put, when the last request that
@@ -141,25 +141,25 @@ int urnic_regcache_close(struct urnic_regcache *cache, uint64_t *uses);
 // IBV_ACCESS_ZERO_BASED), ENOMEM (limits are reached, and all regions are in
 // use), EOVERFLOW (2^26 - 1 uses of one region), EIO (a child), and those of
 // ibv_reg_mr: EFAULT if the buffer is not mapped or not writable.
-int urnic_regcache_get(struct urnic_regcache *cache, const void *address,
+int urnic_regcache_get(struct urnic_regcache* cache, const void* address,
                        size_t bytes, int access,
-                       struct urnic_regcache_use *use);
+                       struct urnic_regcache_use* use);
 
 // Gives back what get has given. Errors: EINVAL (not in use), EIO (a child).
-int urnic_regcache_put(struct urnic_regcache *cache,
-                       struct urnic_regcache_use *use);
+int urnic_regcache_put(struct urnic_regcache* cache,
+                       struct urnic_regcache_use* use);
 
 // Tells all caches of the process that the memory of this range changes, or
 // has changed. For programs that know of changes that are not seen. No region
 // that overlaps it is found by a get that begins later. Takes a lock, calls
 // neither malloc nor libibverbs: allocators may call it. Call it after the
 // change, and if other threads may use the cache meanwhile, also before.
-void urnic_regcache_invalidate(const void *address, size_t bytes);
+void urnic_regcache_invalidate(const void* address, size_t bytes);
 
 // Fills `*stats`. Counts of hits are exact only while no get is under way.
 // Errors: EINVAL (null), EIO (a child).
-int urnic_regcache_read_stats(struct urnic_regcache *cache,
-                              struct urnic_regcache_stats *stats);
+int urnic_regcache_read_stats(struct urnic_regcache* cache,
+                              struct urnic_regcache_stats* stats);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -34,8 +34,7 @@ class UseWord {
   // in either case.
   void Publish() {
     uint64_t old = word_.load();
-    while (!word_.compare_exchange_weak(old,
-                                        (old & ~kPending) + kOneGet + 1)) {
+    while (!word_.compare_exchange_weak(old, (old & ~kPending) + kOneGet + 1)) {
     }
   }
 

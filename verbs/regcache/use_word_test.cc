@@ -27,7 +27,7 @@ struct World {
   bool live[3] = {false, true, false};
   uint64_t users[3] = {0, 0, 0};
   int ends[3] = {0, 0, 0};
-  bool ready = false;  // the first registration is usable
+  bool ready = false;        // the first registration is usable
   bool registering = false;  // the second one
   bool change_returned = false;
   bool wrong = false;
@@ -106,13 +106,12 @@ Verdict Explore(int preemptions,
 void User(World& w) { w.GetAndPut(1, false); }
 
 TEST(UseWord, ARegistrationEndsOnceAndNotWhileItIsUsed) {
-  const Verdict v = Explore(
-      4,
-      {[](World& w) {
-         if (w.word.Retire()) w.End(1);
-       },
-       User, User},
-      [](World& w) { return w.ends[1] == 1; });
+  const Verdict v = Explore(4,
+                            {[](World& w) {
+                               if (w.word.Retire()) w.End(1);
+                             },
+                             User, User},
+                            [](World& w) { return w.ends[1] == 1; });
   EXPECT_TRUE(v.good) << v.runs;
   EXPECT_GT(v.runs, 1000u);
 }
@@ -127,40 +126,37 @@ TEST(UseWord, TwoThatRetireEndItOnce) {
 }
 
 TEST(UseWord, WhatMakesRoomIsNotInUse) {
-  const Verdict v = Explore(
-      5,
-      {[](World& w) {
-         if (w.word.RetireIfUnused()) w.End(1);
-       },
-       User, User},
-      [](World& w) { return w.ends[1] <= 1; });
+  const Verdict v = Explore(5,
+                            {[](World& w) {
+                               if (w.word.RetireIfUnused()) w.End(1);
+                             },
+                             User, User},
+                            [](World& w) { return w.ends[1] <= 1; });
   EXPECT_TRUE(v.good) << v.runs;
 }
 
 TEST(UseWord, AnEntryThatIsUsedAgainGivesNobodyTheOtherMemory) {
-  const Verdict v = Explore(
-      4,
-      {[](World& w) {
-         if (!w.word.Retire()) return;
-         w.End(1);
-         w.Reuse();
-       },
-       User, [](World& w) { w.GetAndPut(2, false); }},
-      [](World&) { return true; });
+  const Verdict v = Explore(4,
+                            {[](World& w) {
+                               if (!w.word.Retire()) return;
+                               w.End(1);
+                               w.Reuse();
+                             },
+                             User, [](World& w) { w.GetAndPut(2, false); }},
+                            [](World&) { return true; });
   EXPECT_TRUE(v.good) << v.runs;
 }
 
 // An intercepted call: it retires, and then returns.
 TEST(UseWord, NoGetAfterAChangeFindsWhatWasThereBefore) {
-  const Verdict v = Explore(
-      4,
-      {[](World& w) {
-         if (w.word.Retire()) w.End(1);
-         w.change_returned = true;
-         w.GetAndPut(1, false);
-       },
-       User, User},
-      [](World&) { return true; });
+  const Verdict v = Explore(4,
+                            {[](World& w) {
+                               if (w.word.Retire()) w.End(1);
+                               w.change_returned = true;
+                               w.GetAndPut(1, false);
+                             },
+                             User, User},
+                            [](World&) { return true; });
   EXPECT_TRUE(v.good) << v.runs;
 }
 
@@ -170,17 +166,16 @@ Verdict ReportedChange(bool check_reading) {
   const auto user = [check_reading](World& w) {
     w.GetAndPut(1, check_reading);
   };
-  return Explore(
-      4,
-      {[](World& w) {
-         w.reading.store(1);
-         w.change_returned = true;
-         Explorer::current->Yield();
-         if (w.word.Retire()) w.End(1);
-         w.reading.store(0);
-       },
-       user, user},
-      [](World&) { return true; });
+  return Explore(4,
+                 {[](World& w) {
+                    w.reading.store(1);
+                    w.change_returned = true;
+                    Explorer::current->Yield();
+                    if (w.word.Retire()) w.End(1);
+                    w.reading.store(0);
+                  },
+                  user, user},
+                 [](World&) { return true; });
 }
 
 TEST(UseWord, NoGetAfterAReportedChangeFindsWhatWasThereBefore) {
@@ -190,24 +185,24 @@ TEST(UseWord, NoGetAfterAReportedChangeFindsWhatWasThereBefore) {
 }
 
 TEST(UseWord, AChangeWhileItIsRegisteredLeavesItToOneUse) {
-  const Verdict v = Explore(
-      4,
-      {[](World& w) {
-         if (w.word.Retire()) w.End(1);
-         w.word.Start();
-         w.registering = true;
-         w.memory.store(2, std::memory_order_relaxed);
-         w.live[2] = true;
-         ++w.users[2];
-         w.word.Publish();
-         Explorer::current->Yield();
-         --w.users[2];
-         if (w.word.Drop() == Word::Put::kLast) w.End(2);
-       },
-       [](World& w) {
-         if (w.registering && w.word.Retire()) w.End(2);
-       }},
-      [](World& w) { return w.ends[1] == 1 && w.ends[2] <= 1; });
+  const Verdict v =
+      Explore(4,
+              {[](World& w) {
+                 if (w.word.Retire()) w.End(1);
+                 w.word.Start();
+                 w.registering = true;
+                 w.memory.store(2, std::memory_order_relaxed);
+                 w.live[2] = true;
+                 ++w.users[2];
+                 w.word.Publish();
+                 Explorer::current->Yield();
+                 --w.users[2];
+                 if (w.word.Drop() == Word::Put::kLast) w.End(2);
+               },
+               [](World& w) {
+                 if (w.registering && w.word.Retire()) w.End(2);
+               }},
+              [](World& w) { return w.ends[1] == 1 && w.ends[2] <= 1; });
   EXPECT_TRUE(v.good) << v.runs;
 }
 

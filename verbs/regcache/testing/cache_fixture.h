@@ -18,7 +18,7 @@
 namespace urnic::regcache {
 
 constexpr uint32_t kLocalRead = 0;
-constexpr uint32_t kLocalWrite = 1;   // of ibv_access_flags
+constexpr uint32_t kLocalWrite = 1;  // of ibv_access_flags
 constexpr uint32_t kRemoteWrite = 2;
 constexpr uint32_t kRemoteRead = 4;
 constexpr uint32_t kRelaxedOrdering = 1 << 20;
@@ -29,9 +29,9 @@ class Fragments {
  public:
   explicit Fragments(size_t count, uint64_t at = 0) {
     bytes_ = (count + 2) * kFragmentBytes;
-    const long got = syscall(SYS_mmap, at, bytes_, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                             0);
+    const long got =
+        syscall(SYS_mmap, at, bytes_, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     EXPECT_NE(got, -1);
     all_ = static_cast<uint64_t>(got);
     begin_ = (all_ + kFragmentBytes) & ~(kFragmentBytes - 1);
