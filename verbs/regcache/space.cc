@@ -197,6 +197,7 @@ void Space::Monitor() {
     if (waits[1].revents != 0) {
       // Here, because libc gives up a part of this thread's stack at its end:
       // if that is still watched, the thread waits for its own reading.
+      Lock lock(*this);
       kernel_.Close();
       return;
     }
@@ -266,13 +267,15 @@ int Space::StartThreads() {
 void Space::StopThreads() {
   pthread_mutex_lock(&threads_mutex_);
   if (--thread_users_ == 0) {
+    bool monitored;
     {
       Lock lock(*this);
       stop_ticks_ = true;
       pthread_cond_signal(&work_);
+      monitored = kernel_.is_open();
     }
     pthread_join(ticker_, nullptr);
-    if (kernel_.is_open()) {
+    if (monitored) {
       eventfd_write(stop_monitor_, 1);
       pthread_join(monitor_, nullptr);
       close(stop_monitor_);
