@@ -165,7 +165,7 @@ TEST_F(RaceTest, MappingsThatOnlyTheKernelReports) {
 }
 
 // The same at addresses that go from thread to thread while the kernel's report
-// is on its way: only with the strict option.
+// is on its way: not with URNIC_REGCACHE_FAST.
 TEST_F(RaceTest, AddressesThatGoFromThreadToThread) {
   OpenWithThreads(true, {.strict = true});
   if (IsSkipped()) return;

@@ -21,7 +21,7 @@ using urnic::regcache::Space;
 namespace {
 
 constexpr uint32_t kFlags =
-    URNIC_REGCACHE_PAGES | URNIC_REGCACHE_KERNEL_WATCH | URNIC_REGCACHE_STRICT;
+    URNIC_REGCACHE_PAGES | URNIC_REGCACHE_KERNEL_WATCH | URNIC_REGCACHE_FAST;
 constexpr uint32_t kMaxRegistrations = 1 << 20;
 
 static_assert(urnic::regcache::kRights ==
@@ -57,15 +57,14 @@ URNIC_EXPORT int urnic_regcache_open(ibv_pd* pd,
   }
   if (chosen.idle_seconds != 0) how.idle_ticks = chosen.idle_seconds;
   how.pages_only = (chosen.flags & URNIC_REGCACHE_PAGES) != 0;
-  how.strict = (chosen.flags & URNIC_REGCACHE_STRICT) != 0;
-  const bool needs_kernel =
-      how.strict || (chosen.flags & URNIC_REGCACHE_KERNEL_WATCH) != 0;
+  const bool needs_kernel = (chosen.flags & URNIC_REGCACHE_KERNEL_WATCH) != 0;
 
   urnic::regcache::LookUpCalls();
   Space& space = Space::Of();
   if (const int error = space.StartThreads()) return error;
   const Registrar verbs = {pd, &RegisterByVerbs, &DeregisterByVerbs};
   Cache* made = nullptr;
+  how.strict = space.watches() && (chosen.flags & URNIC_REGCACHE_FAST) == 0;
   const bool usable = space.watches() || !needs_kernel;
   if (usable) made = Cache::Create(space, verbs, how);
   if (made == nullptr) {

@@ -56,7 +56,7 @@ class Space {
   }
   bool watches() const { return kernel_.is_open(); }
   KernelWatch& kernel() { return kernel_; }
-  // For URNIC_REGCACHE_STRICT. A system call.
+  // What a get asks that shall not miss a report. A system call.
   bool IsChanging() const { return kernel_.IsChanging(); }
 
   // Around a change. What is registered while it goes on leaves its range out,

@@ -39,8 +39,8 @@
 //   these by urnic_regcache_invalidate.
 // In neither case seen: that a mapped file becomes shorter or gets a hole
 // (ftruncate, fallocate); only in calls, not by direct system calls: mprotect,
-// shmat with SHM_REMAP, shmdt. One more gap is left without
-// URNIC_REGCACHE_STRICT: see there.
+// shmat with SHM_REMAP, shmdt. URNIC_REGCACHE_FAST leaves one more gap: see
+// there.
 //
 // Calls are intercepted where the dynamic linker finds this library before
 // libc: if the program is linked with it, or with a library that is, not if it
@@ -49,8 +49,9 @@
 // reads what the kernel reports (URNIC_REGCACHE_WATCH_KERNEL only).
 //
 // Threads: all functions may be called from any thread, except close, which
-// must be the last call on its cache. A get that hits takes no lock and makes
-// no system call. None may be called in a signal handler.
+// must be the last call on its cache. A get that hits takes no lock; with
+// URNIC_REGCACHE_WATCH_KERNEL and without URNIC_REGCACHE_FAST it makes one
+// system call. None may be called in a signal handler.
 //
 // Fork: the cache belongs to the process that opened it. In a child every
 // function gives EIO. With ibv_fork_init on a kernel that needs it
@@ -78,12 +79,14 @@ enum urnic_regcache_flag {
   URNIC_REGCACHE_PAGES = 1,
   // open fails with EOPNOTSUPP if the kernel does not report changes.
   URNIC_REGCACHE_KERNEL_WATCH = 2,
-  // Includes KERNEL_WATCH. The kernel reports an unmapping a few microseconds
-  // after it is done. If libc itself unmaps in one thread, libc maps the same
-  // address in another, and that one calls get, all within that time, it may
-  // find the old region. With this flag each get asks the kernel first: a
-  // system call.
-  URNIC_REGCACHE_STRICT = 4,
+  // Gets that hit do not ask the kernel, which costs several times as much as
+  // the rest of a hit, and only matters with URNIC_REGCACHE_WATCH_KERNEL. The
+  // kernel reports an unmapping a few microseconds after it is done, later on a
+  // busy machine. If libc itself unmaps in one thread, libc maps the same
+  // addresses in another, and that one calls get, all within that time, it may
+  // find the old region. For programs whose large blocks do not go from thread
+  // to thread, or that keep malloc from unmapping.
+  URNIC_REGCACHE_FAST = 4,
 };
 
 // 0 in a member: its default.
