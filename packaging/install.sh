@@ -55,6 +55,10 @@ install -m 644 docs/completion/urnic.bash \
   "$root/share/bash-completion/completions/urnic"
 copy 644 share/zsh/site-functions docs/completion/_*
 
+# What programs link: static, so that no linker finds a shared object of ours.
+copy 644 include out/include/urnic_regcache.h
+copy 644 lib out/lib/liburnic-regcache.a
+
 # At their paths in the repository, so that their links work.
 copy 644 share/doc/urnic README.md ARCHITECTURE.md STYLE.md LICENSE
 copy 644 share/doc/urnic/bench bench/README.md bench/BUDGET.md
@@ -62,9 +66,13 @@ copy 644 share/doc/urnic/bench/pictures bench/pictures/README.md \
   bench/pictures/*.svg bench/pictures/run.json
 copy 644 share/doc/urnic/docs docs/*.md docs/*.svg
 copy 644 share/doc/urnic/docs/design docs/design/*.md
+copy 644 share/doc/urnic/verbs/regcache verbs/regcache/README.md \
+  verbs/regcache/example.c
 copy 644 share/doc/urnic/packaging packaging/README.md packaging/Containerfile
 
 install -d -m 755 "$root/share/pkgconfig"
-sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" \
-  packaging/urnic.pc.in >"$root/share/pkgconfig/urnic.pc"
-chmod 644 "$root/share/pkgconfig/urnic.pc"
+for name in urnic urnic-regcache; do
+  sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" \
+    "packaging/$name.pc.in" >"$root/share/pkgconfig/$name.pc"
+  chmod 644 "$root/share/pkgconfig/$name.pc"
+done

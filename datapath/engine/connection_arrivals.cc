@@ -121,7 +121,9 @@ void ConnectionTable::OnTooBig(const net::TcpTooBig& report, Time now) {
                                             .local_port = report.local_port,
                                             .remote_port = report.remote_port});
   if (connection == nullptr) return;
-  connection->endpoint_->OnTooBig(report.mtu, SeqNum(report.seq), now);
+  connection->Calls([&](auto& calls) {
+    calls.OnTooBig(report.mtu, SeqNum(report.seq), now);
+  });
   Update(*connection);
 }
 
@@ -142,7 +144,8 @@ void ConnectionTable::OnLinkMtu() {
     uint32_t& known = connection.known_mtu_;
     known =
         known == before ? MtuOf(connection.path_) : std::min(known, link_mtu_);
-    connection.endpoint_->OnLinkMtu(link_mtu_, *parts_.now);
+    connection.Calls(
+        [&](auto& calls) { calls.OnLinkMtu(link_mtu_, *parts_.now); });
     Update(connection);
   });
 }

@@ -29,7 +29,7 @@ tcp::TimeWaitTable::Ended EndedOf(const tcp::Connection& tcp,
 
 void ConnectionTable::NoteSettled(IwarpConnection& connection) {
   iwarp::Event event;
-  while ((event = connection.endpoint_->TakeEvent()) != iwarp::Event::kNone) {
+  while ((event = connection.TakeEvent()) != iwarp::Event::kNone) {
     connection.events_due_ |=
         static_cast<uint8_t>(1u << static_cast<uint8_t>(event));
   }
@@ -87,7 +87,7 @@ void ConnectionTable::DeliverOne(IwarpConnection& connection,
   }
   if (event == iwarp::Event::kRetryRevision1 && connection.retry_ != nullptr) {
     connection.retry_->due = true;
-    connection.endpoint_->Abort(*parts_.now);
+    connection.Calls([&](auto& calls) { calls.Abort(*parts_.now); });
     return Update(connection);
   }
   if (event != iwarp::Event::kConnected) Answered(connection);

@@ -81,6 +81,7 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Insert(
   RestoreRetry(connection);
   // The link that it had may have taken more.
   connection.endpoint_->OnLinkMtu(link_mtu_, *parts_.now);
+  connection.FollowLog(*parts_.now);
   FlowResult result = connection.Settle(*parts_.sink);
   // The owner was told of the failure before the move.
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(connection);

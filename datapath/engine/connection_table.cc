@@ -277,6 +277,7 @@ void ConnectionTable::Start(IwarpConnection& connection,
   connection.endpoint_->Connect(tcp, setup,
                                 {&connection.qp_->mutable_core(), config},
                                 private_data, *parts_.now);
+  connection.FollowLog(*parts_.now);
   Update(connection);
 }
 
@@ -318,6 +319,7 @@ absl::Status ConnectionTable::Accept(IwarpConnection& connection, IwarpQp& qp,
     connection.Attach(nullptr);
     return Refusal(ErrorCode::kConnectionOver, "the connection has ended");
   }
+  connection.FollowLog(*parts_.now);
   Answered(connection);
   Update(connection);
   return absl::OkStatus();
@@ -345,7 +347,7 @@ absl::Status ConnectionTable::Reject(IwarpConnection& connection,
 void ConnectionTable::Disconnect(IwarpConnection& connection) {
   if (connection.retired_) return;
   GiveUpRetry(connection);
-  connection.endpoint_->Disconnect(*parts_.now);
+  connection.Calls([&](auto& calls) { calls.Disconnect(*parts_.now); });
   Update(connection);
 }
 
@@ -371,8 +373,10 @@ void ConnectionTable::Refuse(IwarpConnection& connection) {
 
 void ConnectionTable::DetachQp(IwarpConnection& connection, bool abort) {
   GiveUpRetry(connection);
-  if (abort) connection.endpoint_->Abort(*parts_.now);
-  connection.endpoint_->Detach(*parts_.now);
+  connection.Calls([&](auto& calls) {
+    if (abort) calls.Abort(*parts_.now);
+    calls.Detach(*parts_.now);
+  });
   connection.Attach(nullptr);
   Update(connection);
 }
@@ -381,7 +385,7 @@ void ConnectionTable::AbortAll() {
   ForEach([&](IwarpConnection& connection) {
     if (connection.retired_) return;
     GiveUpRetry(connection);
-    connection.endpoint_->Abort(*parts_.now);
+    connection.Calls([&](auto& calls) { calls.Abort(*parts_.now); });
     Update(connection);
   });
 }

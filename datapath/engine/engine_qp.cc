@@ -1,5 +1,7 @@
 #include "datapath/engine/engine_qp.h"
 
+#include "datapath/engine/input_tap.h"
+
 namespace urnic {
 
 namespace {
@@ -27,5 +29,13 @@ EngineQp::EngineQp(Kind kind, const EngineQpConfig& config)
       recv_cq(config.recv_cq),
       srq(config.srq),
       events_(config.events) {}
+
+EngineQp::~EngineQp() { delete tap_; }
+
+void EngineQp::SetTap(std::unique_ptr<InputTap> tap) {
+  delete tap_;
+  tap_ = tap.release();
+  is_logged_ = tap_ != nullptr;
+}
 
 }  // namespace urnic

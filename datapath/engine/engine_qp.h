@@ -25,8 +25,9 @@
 namespace urnic {
 
 class EngineQp;
-class InputLog;    // ras/inputs/input_log.h
-class RcInputTap;  // datapath/engine/rc_input_tap.h
+struct RudWindowConfig;  // datapath/engine/rud_window.h
+class InputLog;          // ras/inputs/input_log.h
+class InputTap;          // datapath/engine/input_tap.h
 
 // Asynchronous events of a queue pair. The rules are those of EngineEvents.
 class QpEvents {
@@ -64,6 +65,7 @@ struct EngineQpConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   QpEvents* events = nullptr;
+  const RudWindowConfig* rud = nullptr;  // kRud
   EngineQpPlace place;
   // Without a place: keeps a record of the queue pair and outlives it; null:
   // none.
@@ -107,6 +109,8 @@ struct QpReceives {
 // except for qpn(), place and wants_recv_doorbell().
 class EngineQp : public Flow, public Tracked<EngineQp> {
  public:
+  ~EngineQp() override;
+
   QpService service() const { return service_; }
   uint32_t qpn() const { return qpn_; }
   // Its memory is its owner's.
@@ -171,6 +175,9 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
 
   EngineQp(Kind kind, const EngineQpConfig& config);
 
+  // From now on it is logged by this tap; null: no longer.
+  void SetTap(std::unique_ptr<InputTap> tap);
+
   // These are still in Flow's cache line, which each packet touches. The last
   // two are RoceQp's.
   const QpService service_;
@@ -190,7 +197,9 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
   const uint32_t pd_;
 
  protected:
-  RcInputTap* tap_ = nullptr;  // QpOf's; here because there is room
+  // While is_logged_, of the class for its transport. Here because there is
+  // room.
+  InputTap* tap_ = nullptr;
 
  public:
   CompletionQueue* const send_cq;

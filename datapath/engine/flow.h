@@ -37,6 +37,7 @@ class alignas(64) Flow {
     kOtherRoceQp,  // UC, UD
     kIwarpQp,      // sends and receives nothing itself (EngineQp::serving_flow)
     kConnection,   // TCP, with the upper layers of iWARP
+    kRudWindow,
   };
 
   Flow(const Flow&) = delete;

@@ -78,6 +78,15 @@ class FlowSink {
       }
     }
   }
+  // A placement that fails concerns no other: false.
+  [[nodiscard]] bool ExecuteAlone(const Placement& placement) {
+    if (__builtin_expect(!memory_->Execute(placement), 0)) {
+      ++counters_->placement_faults;
+      return false;
+    }
+    witness_.OnPlaced(placement);
+    return true;
+  }
   // The receives that the burst has completed.
   std::span<const RecvCompletion> receives() const {
     return {recvs_, recv_count_};

@@ -11,18 +11,18 @@ namespace urnic {
 
 FrameCustody::FrameCustody(rte_mempool* pool, EngineCounters* counters)
     : pool_(pool), counters_(counters), frames_(pool->size / 4) {
-  for (uint32_t i = limit(); i != 0; --i) free_.push_back(i - 1);
+  free_ = limit();
+  for (uint32_t i = limit(); i != 0; --i) numbers_.push_back(i - 1);
 }
 
 uint32_t FrameCustody::Keep(const ReceivedFrame& frame, FrameHolder& holder) {
-  if (holder.kept >= std::min<size_t>(holder.limit, kGreed * free_.size())) {
+  if (!HasRoomFor(holder)) {
     ++counters_->frames_not_kept;
     return kRefused;
   }
   auto* const buffer = static_cast<rte_mbuf*>(frame.buffer);
   rte_mbuf_refcnt_update(buffer, 1);
-  const uint32_t number = free_.back();
-  free_.pop_back();
+  const uint32_t number = numbers_[--free_];
   frames_[number] = buffer;
   ++holder.kept;
   ++counters_->frames_kept;
@@ -33,7 +33,7 @@ void FrameCustody::Release(uint32_t number, FrameHolder& holder) {
   URNIC_CHECK(frames_[number] != nullptr && holder.kept != 0);
   rte_pktmbuf_free(frames_[number]);
   frames_[number] = nullptr;
-  free_.push_back(number);
+  numbers_[free_++] = number;
   --holder.kept;
 }
 

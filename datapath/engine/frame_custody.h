@@ -6,9 +6,8 @@
 // Token holder only.
 //
 // A frame costs one buffer, whatever its length, so the limits count frames:
-// per holder (FrameHolder::limit), and in total a quarter of the engine's pool.
-// Custody must never stop reception. And no holder may have more than kGreed
-// times what is left: a peer that never fills its gap leaves room for others.
+// per holder (FrameHolder::limit, FrameKeeper::kGreed), and in total a quarter
+// of the engine's pool. Custody must never stop reception.
 
 #include <rte_mbuf.h>
 
@@ -23,8 +22,6 @@ namespace urnic {
 
 class FrameCustody final : public FrameKeeper, public FrameMaker {
  public:
-  static constexpr uint32_t kGreed = 4;
-
   // Both outlive this object. Counts frames_kept and frames_not_kept.
   FrameCustody(rte_mempool* pool, EngineCounters* counters);
   FrameCustody(const FrameCustody&) = delete;
@@ -38,17 +35,15 @@ class FrameCustody final : public FrameKeeper, public FrameMaker {
   // Frees all frames. Call nothing else afterwards.
   void FreeAll();
 
-  uint32_t kept() const {
-    return static_cast<uint32_t>(frames_.size() - free_.size());
-  }
+  uint32_t kept() const { return limit() - free_; }
   uint32_t limit() const { return static_cast<uint32_t>(frames_.size()); }
 
  private:
   rte_mempool* const pool_;
   EngineCounters* const counters_;
   std::vector<rte_mbuf*> frames_;  // by number; null: the number is free
-  std::vector<uint32_t> free_;
-  rte_mbuf* made_ = nullptr;  // by the last Make()
+  std::vector<uint32_t> numbers_;  // the first free_ are free
+  rte_mbuf* made_ = nullptr;       // by the last Make()
 };
 
 }  // namespace urnic

@@ -25,6 +25,7 @@ void IwarpConnection::Begin(const iwarp::EndpointPools& pools) {
 
 void IwarpConnection::Attach(IwarpQp* qp) {
   if (qp_ != nullptr) qp_->set_connection(nullptr);
+  is_logged_ = false;  // until FollowLog()
   qp_ = qp;
   if (qp_ != nullptr) qp_->set_connection(this);
 }
@@ -33,6 +34,11 @@ void IwarpConnection::AppendImage(Time now, std::string& out) const {
   AppendImageTo(out, [&](std::span<uint8_t> to) {
     return iwarp::ExtractImage(*endpoint_, tuple_, now, to);
   });
+}
+
+void IwarpConnection::FollowLog(Time now) {
+  is_logged_ = qp_->tap() != nullptr;
+  if (is_logged_) tap().Begin(&*endpoint_, tuple_, now);
 }
 
 // --- The packet path ---------------------------------------------------------
@@ -45,6 +51,7 @@ void IwarpConnection::BurstSink<Sink>::Complete(const RecvCompletion& done) {
 
 template <typename Sink>
 void IwarpConnection::WriteReceives(Sink& sink) {
+  if (is_logged_) return WriteLoggedReceives(sink);
   sink.Execute(*endpoint_);
   IwarpQp::Writer<Sink> writer{qp_, sink};
   endpoint_->Deliver(sink.receives(), writer);
@@ -56,6 +63,8 @@ RxVerdict IwarpConnection::OnSegment(const wire::TcpSegment& segment,
                                      const ReceivedFrame& frame, Time now,
                                      Sink& sink) {
   in_burst_ = true;
+  if (__builtin_expect(is_logged_, 0))
+    return OnLoggedSegment(segment, frame, now, sink);
   BurstSink<Sink> burst{*this, sink};
   return endpoint_->OnSegment(segment, frame, now, burst);
 }
@@ -70,7 +79,7 @@ template RxVerdict IwarpConnection::OnSegment(const wire::TcpSegment&,
 template <typename Sink>
 FlowResult IwarpConnection::FinishBurst(Sink& sink) {
   in_burst_ = false;
-  sink.Execute(*endpoint_);
+  Calls([&](auto& calls) { sink.Execute(calls); });
   // The queue pair may be gone since.
   if (qp_ == nullptr) sink.ForgetReceives();
   return SettleWith(sink.receives(), sink);
@@ -80,15 +89,21 @@ template FlowResult IwarpConnection::FinishBurst(FlowSink&);
 template FlowResult IwarpConnection::FinishBurst(TracedSink&);
 
 FlowResult IwarpConnection::OnTimer(Time now, FlowSink& sink) {
-  endpoint_->OnTimer(now);
+  Calls([now](auto& calls) { calls.OnTimer(now); });
   return Settle(sink);
+}
+
+void IwarpConnection::OnOutage(Time now) {
+  Calls([now](auto& calls) { calls.OnOutage(now); });
 }
 
 template <typename Sink>
 FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion> receives,
                                        Sink& sink) {
   IwarpQp::Writer<Sink> writer{qp_, sink};
-  const FlowResult result = endpoint_->Settle(receives, writer);
+  const FlowResult result = __builtin_expect(is_logged_, 0)
+                                ? SettleLogged(receives, sink)
+                                : endpoint_->Settle(receives, writer);
   // For those who ask the queue pair for its state.
   if (qp_ != nullptr) {
     qp_->Note(result);

@@ -15,6 +15,7 @@
 
 #include "datapath/engine/flow.h"
 #include "datapath/engine/flow_sink.h"
+#include "datapath/engine/iwarp_input_tap.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "transport/iwarp/qp/endpoint.h"
 #include "transport/iwarp/tcp/four_tuple.h"
@@ -85,24 +86,38 @@ class IwarpConnection final : public Flow {
   template <typename Sink>
   FlowResult FinishBurst(Sink& sink);
 
+  // Its queue pair is logged, or no longer, or has just been given to it: what
+  // it does from now on is in the log.
+  void FollowLog(Time now);
+
   // Appends its image, with its queue pair (transport/iwarp/qp/image.h).
   void AppendImage(Time now, std::string& out) const;
 
   // Segments to send, up to slots.size(). WritePayload() comes next for each
   // one, in order, and then Settle(). false: the segment is not sent.
-  bool only_ack_waits() { return endpoint_->only_ack_waits(); }
+  bool only_ack_waits() {
+    if (__builtin_expect(is_logged_, 0)) return tap().only_ack_waits();
+    return endpoint_->only_ack_waits();
+  }
   uint32_t Transmit(Time now, std::span<tcp::TcpSlot> slots) {
+    if (__builtin_expect(is_logged_, 0)) return tap().Transmit(now, slots);
     return endpoint_->Transmit(now, slots);
   }
   template <typename Memory>
   [[nodiscard]] bool WritePayload(const tcp::TcpSlot& slot,
                                   std::span<uint8_t> to, Memory&& read) {
+    if (__builtin_expect(is_logged_, 0)) {
+      return tap().WritePayload(
+          slot, to, [&read](uint64_t address, std::span<uint8_t> bytes) {
+            return read(address, bytes);
+          });
+    }
     return endpoint_->WritePayload(slot, to, read);
   }
 
   const net::Path* common_path() const override { return &path_; }
   FlowResult OnTimer(Time now, FlowSink& sink) override;
-  void OnOutage(Time now) override { endpoint_->OnOutage(now); }
+  void OnOutage(Time now) override;
   FlowResult Settle(FlowSink& sink) override { return SettleWith({}, sink); }
   FlowResult Settle(TracedSink& sink) override { return SettleWith({}, sink); }
   // What concerns the program concerns its queue pair.
@@ -131,6 +146,29 @@ class IwarpConnection final : public Flow {
     IwarpConnection& connection;
     Sink& sink;
   };
+
+  // Calls f(calls) with what has the calls of the endpoint: the endpoint
+  // itself, or the tap of a queue pair that is logged.
+  template <typename F>
+  [[gnu::always_inline]] decltype(auto) Calls(F&& f) {
+    if (__builtin_expect(is_logged_, 0)) return f(tap());
+    return f(*endpoint_);
+  }
+  iwarp::Event TakeEvent() {
+    return Calls([](auto& calls) { return calls.TakeEvent(); });
+  }
+  // REQUIRES: is_logged_
+  IwarpInputTap& tap() const { return *qp_->tap(); }
+  // They are compiled in a file of their own (iwarp_logged.cc): see qp_of.h.
+  template <typename Sink>
+  [[gnu::cold]] RxVerdict OnLoggedSegment(const wire::TcpSegment& segment,
+                                          const ReceivedFrame& frame, Time now,
+                                          Sink& sink);
+  template <typename Sink>
+  [[gnu::cold]] void WriteLoggedReceives(Sink& sink);
+  template <typename Sink>
+  [[gnu::cold]] FlowResult SettleLogged(
+      std::span<const RecvCompletion> receives, Sink& sink);
 
   const iwarp::SetUp& set_up() const { return endpoint_->set_up(); }
   // A new end, before Connect() or Open().

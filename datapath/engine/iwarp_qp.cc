@@ -2,8 +2,10 @@
 
 #include <bit>
 #include <span>
+#include <utility>
 
 #include "datapath/engine/connection_table.h"
+#include "datapath/engine/iwarp_input_tap.h"
 #include "datapath/engine/qp_facts.h"
 #include "datapath/engine/traced_sink.h"
 #include "transport/base/check.h"
@@ -35,7 +37,11 @@ FlowResult IwarpQp::Modify(QpState target, const QpConfig& config,
     const bool abort = core_.state() != QpState::kErr;
     connection_->table().DetachQp(*connection_, abort);
   }
-  core_.Modify(target, {});
+  if (__builtin_expect(is_logged_, 0)) {
+    tap()->Modify(target);
+  } else {
+    core_.Modify(target, {});
+  }
   // Completions of what is flushed come before the connection is told.
   const FlowResult result = Settle(sink);
   if (target == QpState::kErr && connection_ != nullptr) {
@@ -47,7 +53,9 @@ FlowResult IwarpQp::Modify(QpState target, const QpConfig& config,
 template <typename Sink>
 FlowResult IwarpQp::SettleWith(Sink& sink) {
   Writer<Sink> writer{this, sink};
-  FlowResult result = core_.Settle({}, writer);
+  FlowResult result = __builtin_expect(is_logged_, 0)
+                          ? tap()->SettleQp(writer)
+                          : core_.Settle({}, writer);
   result.has_work = false;
   return result;
 }
@@ -61,8 +69,29 @@ RequesterCounters IwarpQp::counters() const {
   return all;
 }
 
+IwarpInputTap* IwarpQp::tap() const {
+  return static_cast<IwarpInputTap*>(tap_);
+}
+
+bool IwarpQp::LogInputs(std::shared_ptr<InputLog> log, Time now) {
+  std::unique_ptr<IwarpInputTap> tap;
+  if (log != nullptr)
+    tap = std::make_unique<IwarpInputTap>(std::move(log), &core_);
+  IwarpInputTap* const begun = tap.get();
+  SetTap(std::move(tap));
+  if (connection_ != nullptr) {
+    connection_->FollowLog(now);
+  } else if (begun != nullptr) {
+    begun->Begin(nullptr, {}, now);
+  }
+  return true;
+}
+
 void IwarpQp::set_connection(IwarpConnection* connection) {
-  if (connection_ != nullptr) past_.Add(connection_->counters());
+  if (connection_ != nullptr) {
+    past_.Add(connection_->counters());
+    if (is_logged_) tap()->Part();
+  }
   connection_ = connection;
   serving_flow_ = this;
   if (connection != nullptr) serving_flow_ = connection;

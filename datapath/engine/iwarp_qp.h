@@ -20,6 +20,7 @@
 namespace urnic {
 
 class IwarpConnection;
+class IwarpInputTap;
 
 // Created and destroyed through QpTable. Token holder only.
 class IwarpQp final : public EngineQp {
@@ -62,6 +63,7 @@ class IwarpQp final : public EngineQp {
   void DescribeFailure(Failure& failure) const override;
   // With its connection, if it has one.
   void AppendImage(Time now, std::string& out) const override;
+  bool LogInputs(std::shared_ptr<InputLog> log, Time now) override;
   // Without a connection. REQUIRES: it is new.
   ImageRefusal BecomeImage(std::span<const uint8_t> image, Time now);
 
@@ -79,6 +81,8 @@ class IwarpQp final : public EngineQp {
   // --- For its connection ----------------------------------------------------
 
   rdmap::Qp& mutable_core() { return core_; }
+  // Null: it is not logged.
+  IwarpInputTap* tap() const;
   // Null: it has none, or no longer.
   IwarpConnection* connection() const { return connection_; }
   void set_connection(IwarpConnection* connection);

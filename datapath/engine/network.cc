@@ -21,9 +21,11 @@ enum NumberPurpose : uint64_t {
   kSrqNumbers,
   kIwarpQpNumbers,
   kConnections,  // not numbers: hashes, and initial sequence numbers
+  kWindowNumbers,
 };
 // net::Host derives 1, 2 and 5 from the same seed.
 constexpr uint64_t kGroupHash = 3;
+constexpr uint64_t kRudHash = 0x5275;
 constexpr uint64_t kWayHash = 4;
 
 // Zeroed memory that costs nothing until it is touched.
@@ -117,6 +119,10 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
                  config.number_key.For(kIwarpQpNumbers)),
       srqs_(config.limits.max_srqs, LessorOf(config, own_numbers_),
             NumberSpace::kSrqn, config.number_key.For(kSrqNumbers)),
+      rud_windows_(config.limits.max_windows, LessorOf(config, own_numbers_),
+                   NumberSpace::kWindow, config.number_key.For(kWindowNumbers)),
+      rud_seed_(HashKey(config.seed, kRudHash, 0)),
+      rud_context_count_(config.limits.rud_contexts),
       groups_(HashKey(config.seed, kGroupHash, 0)),
       host_(HostConfigOf(config, keeper)),
       gsi_(&host_, tx, counters, config.pkeys,
@@ -128,8 +134,16 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
 
 Network::~Network() {
   URNIC_CHECK(qps_.size() == 0 && iwarp_qps_.size() == 0 &&
-              path_users_.empty());
+              rud_windows_.size() == 0 && path_users_.empty());
   munmap(mr_memory_, mr_entries_ * sizeof(mem::MemoryRegion));
+}
+
+rud::ContextPool& Network::rud_contexts() {
+  if (rud_contexts_ == nullptr) {
+    rud_storage_.resize(rud_context_count_);
+    rud_contexts_ = std::make_unique<rud::ContextPool>(rud_storage_, rud_seed_);
+  }
+  return *rud_contexts_;
 }
 
 SharedReceiveQueue* Network::CreateSrq(const SharedReceiveQueue& config) {

@@ -36,8 +36,11 @@
 #include "transport/net/host.h"
 #include "transport/net/path_users.h"
 #include "transport/net/tcp_reports.h"
+#include "transport/rud/context_pool.h"
 
 namespace urnic {
+
+class RudWindow;  // datapath/engine/rud_window.h
 
 // The most objects that a network can have. A device gives the limits of its
 // kind (verbs/identity/device_kind.h); the defaults are for users without one.
@@ -45,6 +48,8 @@ struct NetworkLimits {
   uint32_t max_qps = kMaxQueuePairs;  // of RoCE, and as many of iWARP
   uint32_t max_mrs = 1u << 18;        // regions and windows; a power of two
   uint32_t max_srqs = 1u << 16;
+  uint32_t max_windows = 1024;      // of RUD
+  uint32_t rud_contexts = 100'000;  // of all windows
 };
 
 struct NetworkConfig {
@@ -101,6 +106,10 @@ class Network {
   NumberTable<EngineQp>& iwarp_qps() { return iwarp_qps_; }
   const NumberTable<EngineQp>& iwarp_qps() const { return iwarp_qps_; }
   NumberTable<SharedReceiveQueue>& srqs() { return srqs_; }
+  // Windows of RUD, by the numbers in their packets.
+  NumberTable<RudWindow>& rud_windows() { return rud_windows_; }
+  // The contexts of all windows. Allocated when it is first asked for.
+  rud::ContextPool& rud_contexts();
 
   // iWARP. The key is secret: initial sequence numbers depend on it.
   bool serves_iwarp() const { return iwarp_; }
@@ -262,6 +271,11 @@ class Network {
   LocalLessor iwarp_numbers_;
   NumberTable<EngineQp> iwarp_qps_;
   NumberTable<SharedReceiveQueue> srqs_;
+  NumberTable<RudWindow> rud_windows_;
+  const uint64_t rud_seed_;
+  const uint32_t rud_context_count_;
+  std::vector<rud::Context> rud_storage_;
+  std::unique_ptr<rud::ContextPool> rud_contexts_;
   AddressTable address_handles_;
   std::vector<net::PathUsers*> path_users_;
   net::TcpReports* tcp_reports_ = nullptr;

@@ -10,20 +10,20 @@ FlowResult RcQp::LoggedBurst(std::span<const RxPacket> packets, Time now,
                              Sink& sink) {
   Writer<Sink> writer{*this, sink, packets};
   const bool due = packets.data() == sink.due().data();
-  return tap_->OnBurst(packets, due, now, sink, writer);
+  return tap().OnBurst(packets, due, now, sink, writer);
 }
 
 template <>
 template <typename Sink>
 FlowResult RcQp::LoggedSettle(Sink& sink) {
   Writer<Sink> writer{*this, sink, {}};
-  return tap_->Settle(writer);
+  return tap().Settle(writer);
 }
 
 template <>
 FlowResult RcQp::LoggedTimer(Time now, FlowSink& sink) {
   Writer<FlowSink> writer{*this, sink, {}};
-  return tap_->OnTimer(now, writer);
+  return tap().OnTimer(now, writer);
 }
 
 template FlowResult RcQp::LoggedBurst(std::span<const RxPacket>, Time,

@@ -74,7 +74,6 @@ class QpOf final : public RoceQp {
         transport_(config, &receives_.queue, mrs, pool) {
     static_assert(sizeof(QpOf) <= kPrefetchBytes);
   }
-  ~QpOf() override { delete tap_; }
 
   FlowResult OnBurst(std::span<const RxPacket> packets, Time now,
                      FlowSink& sink) override {
@@ -188,9 +187,10 @@ class QpOf final : public RoceQp {
   bool LogInputs(std::shared_ptr<InputLog> log, Time now) override {
     if constexpr (kIsRc) {
       if (core().limits().xrc) return false;
-      delete std::exchange(tap_, nullptr);
-      is_logged_ = log != nullptr;
-      if (is_logged_) tap_ = new RcInputTap(std::move(log), &core(), now);
+      std::unique_ptr<InputTap> tap;
+      if (log != nullptr)
+        tap = std::make_unique<RcInputTap>(std::move(log), &core(), now);
+      SetTap(std::move(tap));
       return true;
     }
     return false;
@@ -229,13 +229,15 @@ class QpOf final : public RoceQp {
   };
 
   Core& core() { return transport_.core; }
+  // REQUIRES: RC, and is_logged_.
+  RcInputTap& tap() { return static_cast<RcInputTap&>(*tap_); }
 
   // Calls f(calls) with what has the calls of the core: the core itself, or the
   // tap of a queue pair that is logged.
   template <typename F>
   [[gnu::always_inline]] decltype(auto) Calls(F&& f) {
     if constexpr (kIsRc) {
-      if (__builtin_expect(is_logged_, 0)) return f(*tap_);
+      if (__builtin_expect(is_logged_, 0)) return f(tap());
     }
     return f(core());
   }
@@ -297,7 +299,7 @@ class QpOf final : public RoceQp {
     pkey_ = config.pkey;
     if constexpr (kIsRc) {
       transport_.MakeRoomForReads(config.max_dest_rd_atomic);
-      if (is_logged_) tap_->OnReplaySlots(core().replay_capacity());
+      if (is_logged_) tap().OnReplaySlots(core().replay_capacity());
     }
   }
 

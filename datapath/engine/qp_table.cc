@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/iwarp_qp.h"
+#include "datapath/engine/rud_window.h"
 #include "datapath/engine/transmitter.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
@@ -47,6 +48,7 @@ QpTable::~QpTable() { URNIC_CHECK(places_.size() == 0); }
 
 absl::StatusOr<EngineQp*> QpTable::Create(EngineQpConfig config) {
   if (config.service == QpService::kIwarp) return CreateIwarp(config);
+  if (config.service == QpService::kRud) return CreateRud(config);
   NumberTable<RoceQp>& qps = network_->qps();
   if (qps.size() == qps.max()) {
     return Refusal(ErrorCode::kNoPlace,
@@ -82,13 +84,35 @@ absl::StatusOr<EngineQp*> QpTable::CreateIwarp(EngineQpConfig config) {
   return Enlist(std::move(qp), qps);
 }
 
+absl::StatusOr<EngineQp*> QpTable::CreateRud(EngineQpConfig config) {
+  URNIC_CHECK(config.rud != nullptr);
+  NumberTable<RudWindow>& windows = network_->rud_windows();
+  const std::optional<uint32_t> number =
+      windows.Draw([](uint32_t) { return false; });
+  if (!number.has_value()) {
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat("all ", windows.max(), " windows are in use"));
+  }
+  config.limits.qpn = *number;
+  QpPtr<RudWindow> window(
+      PlaceQp<RudWindow>(config, *config.rud, &network_->rud_contexts()));
+  network_->AddPathUsers(window.get());
+  return Enlist(std::move(window), windows);
+}
+
+uint64_t& QpTable::CreatedLike(const EngineQp& qp) const {
+  if (qp.is_roce_qp()) return parts_.counters->roce_qps;
+  return qp.kind() == Flow::Kind::kRudWindow ? parts_.counters->rud_windows
+                                             : parts_.counters->iwarp_qps;
+}
+
 template <typename Qp>
 Qp* QpTable::Enlist(QpPtr<Qp> qp, NumberTable<Qp>& numbers) {
   parts_.flows->Reserve(places_.size() + 1);
   numbers.Add(qp->qpn(), qp.get());
   places_.Add(*qp);
   parts_.pending->Reserve(qp->place + 1);
-  ++(qp->is_roce_qp() ? parts_.counters->roce_qps : parts_.counters->iwarp_qps);
+  ++CreatedLike(*qp);
   parts_.trace->Add(TracePoint::kQpCreated, SubjectOf(*qp),
                     {static_cast<uint64_t>(qp->service())});
   return qp.release();
@@ -110,6 +134,9 @@ void QpTable::Remove(EngineQp* qp) {
   places_.Remove(*qp);
   if (qp->is_roce_qp()) {
     network_->qps().Remove(qp->qpn());
+  } else if (qp->kind() == Flow::Kind::kRudWindow) {
+    network_->RemovePathUsers(&RudWindow::Of(*qp));
+    network_->rud_windows().Remove(qp->qpn());
   } else {
     network_->iwarp_qps().Remove(qp->qpn());
   }

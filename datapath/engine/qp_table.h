@@ -127,6 +127,9 @@ class QpTable {
 
  private:
   absl::StatusOr<EngineQp*> CreateIwarp(EngineQpConfig config);
+  absl::StatusOr<EngineQp*> CreateRud(EngineQpConfig config);
+  // How many of its kind were created.
+  uint64_t& CreatedLike(const EngineQp& qp) const;
   absl::Status InsertIwarp(IwarpQp& qp, ConnectionTable& connections,
                            const ConnectConfig& connection,
                            std::span<const uint8_t> image);

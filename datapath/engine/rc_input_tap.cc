@@ -11,18 +11,6 @@ namespace {
 
 using rc::Input;
 
-constexpr size_t kKeysMax = 1024;
-constexpr uint64_t kCallsLeast = 64;
-
-// The entry of a send ring without what its request does not use.
-std::span<const uint8_t> UsedOf(std::span<const uint8_t> entry,
-                                const urnic_sq_wqe& wqe) {
-  const size_t tail = (wqe.flags & URNIC_SEND_INLINE) != 0
-                          ? wqe.inline_bytes
-                          : wqe.num_sge * sizeof(urnic_sge);
-  return entry.first(std::min(entry.size(), sizeof(wqe) + tail));
-}
-
 bool TakesReceive(const RxPacket& packet) {
   return packet.info->kind == wire::PacketKind::kSend || packet.info->has_imm;
 }
@@ -30,18 +18,9 @@ bool TakesReceive(const RxPacket& packet) {
 }  // namespace
 
 RcInputTap::RcInputTap(std::shared_ptr<InputLog> log, rc::Qp* core, Time now)
-    : log_(std::move(log)), core_(*core), now_ns_(now.ns()) {
-  keys_.reserve(kKeysMax);
-  originals_.reserve(kRunMax);
-  log_->DemandSegment();
+    : InputTap(std::move(log), &core->send_state().sq, core->send_state().mrs),
+      core_(*core) {
   Begin(now);
-}
-
-uint32_t RcInputTap::Producer() const {
-  const rc::SendState& send = core_.send_state();
-  const uint32_t posted =
-      send.sq.entries() == 0 ? 0 : send.sq.Posted(send.head);
-  return send.head + (posted == UINT32_MAX ? 0 : posted);
 }
 
 // --- Segments ----------------------------------------------------------------
@@ -55,38 +34,26 @@ bool RcInputTap::CanBeginSegment(Time now) const {
 }
 
 void RcInputTap::Begin(Time now) {
-  now_ns_ = now.ns();
-  // A log that is too small is not begun again at each call: that costs more
-  // than the call.
-  const bool is_time = !started_ || calls_ >= kCallsLeast;
-  if (log_->WantsSegment() && is_time && CanBeginSegment(now))
-    BeginSegment(now);
+  SetNow(now);
+  if (IsTimeForSegment() && CanBeginSegment(now)) BeginSegment(now);
   Prepare();
 }
 
 void RcInputTap::BeginSegment(Time now) {
-  // One without calls is of no use, and the one before it may be.
-  log_->BeginSegment(rc::kInputLayout, !started_ || whole_calls_ != 0);
-  started_ = true;
-  calls_ = whole_calls_ = 0;
+  StartSegment(rc::kInputLayout);
   core_.ForgetWhatImagesOmit();
   core_.Grant(0);  // the path counts what is under way now, as in a replay
-  image_.clear();
-  AppendImageTo(image_, [&](std::span<uint8_t> to) {
+  const CallNow call = call_now();
+  AddImage(BodyOf(call), [&](std::span<uint8_t> to) {
     return rc::ExtractImage(core_, now, to);
   });
-  const rc::CallNow call = {now_ns_};
-  Add(Input::kImage, {.body = BodyOf(call)},
-      {reinterpret_cast<const uint8_t*>(image_.data()), image_.size()});
-  keys_.clear();
   const RecvQueue& receives = core_.responder().recv_queue();
   for (const urnic_sge& sge : receives.current()) NoteKey(MrKey{sge.lkey});
   NoteKey(core_.responder().write_key());
   core_.responder().replay().VisitKeys([&](MrKey key) { NoteKey(key); });
   path_known_ = false;
-  requests_end_ = core_.send_state().head;
-  AddRequests(core_.send_state().assigned);
-  log_->EndBeginning();
+  BeginRequests(core_.send_state().assigned);
+  EndBeginning();
 }
 
 // --- What calls read ---------------------------------------------------------
@@ -124,71 +91,6 @@ void RcInputTap::NotePath() {
   if (path != nullptr) path_ = rc::PathNow(*path);
 }
 
-void RcInputTap::AddChangedKeys() {
-  const mem::MrTable& table = *core_.send_state().mrs;
-  if (std::exchange(key_changes_, table.changes()) == table.changes()) return;
-  std::erase_if(keys_, [&](mem::MemoryRegion& known) {
-    const mem::MemoryRegion* const now = table.FindAnyVariant(MrKey{known.key});
-    if (now == nullptr) {
-      Add(Input::kKeyGone, {.large = known.key});
-      return true;
-    }
-    if (std::memcmp(&known, now, sizeof(known)) != 0) {
-      std::memcpy(static_cast<void*>(&known), now, sizeof(known));
-      Add(Input::kKey, {.body = BodyOf(known)});
-    }
-    return false;
-  });
-}
-
-void RcInputTap::NoteKey(MrKey key) {
-  const auto is_known = [&](const mem::MemoryRegion& known) {
-    return NumberOfKey(known.key) == NumberOfKey(key.value);
-  };
-  if (std::ranges::any_of(keys_, is_known)) return;
-  const mem::MemoryRegion* const found =
-      core_.send_state().mrs->FindAnyVariant(key);
-  if (found == nullptr) return;
-  Add(Input::kKey, {.body = BodyOf(*found)});
-  if (keys_.size() < kKeysMax) {
-    keys_.push_back(*found);
-  } else {
-    keys_[next_key_++ % kKeysMax] = *found;
-  }
-}
-
-void RcInputTap::NoteKeysOf(std::span<const uint8_t> sges, uint32_t count) {
-  for (; count != 0 && sges.size() >= sizeof(urnic_sge);
-       --count, sges = sges.subspan(sizeof(urnic_sge))) {
-    urnic_sge sge;
-    std::memcpy(&sge, sges.data(), sizeof(sge));
-    NoteKey(MrKey{sge.lkey});
-  }
-}
-
-// Those that a call can look at which sends so many packets. (Local requests
-// need none.) What else is posted is logged when it is needed.
-void RcInputTap::AddRequestsFor(uint32_t packets) {
-  constexpr uint32_t kLocal = 64;
-  const uint32_t posted = Producer() - core_.send_state().next;
-  if (static_cast<int32_t>(posted) <= 0) return;
-  AddRequests(core_.send_state().next + std::min(posted, packets + kLocal));
-}
-
-void RcInputTap::AddRequests(uint32_t end) {
-  const WorkQueueView& sq = core_.send_state().sq;
-  for (; static_cast<int32_t>(end - requests_end_) > 0; ++requests_end_) {
-    const auto wqe = sq.Read<urnic_sq_wqe>(requests_end_);
-    const auto entry = UsedOf(sq.BytesOf(requests_end_), wqe);
-    if ((wqe.flags & URNIC_SEND_INLINE) == 0)
-      NoteKeysOf(entry.subspan(sizeof(wqe)), wqe.num_sge);
-    // Local requests name keys in these fields; what is none is not found.
-    for (const uint32_t key : {wqe.imm_or_key, wqe.rkey, wqe.xrc_srqn})
-      NoteKey(MrKey{key});
-    Add(Input::kRequest, {.large = requests_end_, .body = entry});
-  }
-}
-
 void RcInputTap::AddPackets(std::span<const RxPacket> packets) {
   for (const RxPacket& packet : packets) {
     const wire::OpcodeInfo& info = *packet.info;
@@ -216,31 +118,18 @@ void RcInputTap::AddReceives(std::span<const RxPacket> packets) {
   if (ring == nullptr) return;
   const bool ahead = core_.responder().holds();
   const size_t most = packets.size() + 1 + (ahead ? rc::kGapMax : 0);
-  Add(Input::kNoReceives, {});
-  for (uint32_t i = 0; i < most; ++i) {
-    const auto entry = ring->BytesOf(i);
-    if (entry.empty()) break;
-    urnic_rq_wqe wqe;
-    std::memcpy(&wqe, entry.data(), sizeof(wqe));
-    NoteKeysOf(entry.subspan(sizeof(wqe)), wqe.num_sge);
-    Add(Input::kReceive, {.body = entry});
+  BeginReceives();
+  for (uint32_t i = 0; i < most && AddReceive(*ring, i, i); ++i) {
   }
 }
 
 // --- Calls -------------------------------------------------------------------
 
-void RcInputTap::Call(Input call, uint8_t small, uint32_t large) {
-  ++calls_;
-  const rc::CallNow now = {now_ns_};
-  Add(call, {.small = small, .large = large, .body = BodyOf(now)});
-}
-
-void RcInputTap::Call(Input call, uint8_t small, const QpConfig& config) {
-  ++calls_;
+void RcInputTap::CallWith(Input call, uint8_t small, const QpConfig& config) {
   rc::ConfigNow now;
-  now.call.ns = now_ns_;
+  now.call = call_now();
   now.config = config;
-  Add(call, {.small = small, .body = BodyOf(now)});
+  Call(call, {.small = small}, now);
 }
 
 void RcInputTap::End() { (void)End(FlowResult{.state = core_.state()}); }
@@ -248,31 +137,11 @@ void RcInputTap::End() { (void)End(FlowResult{.state = core_.state()}); }
 FlowResult RcInputTap::End(const FlowResult& result) {
   // What was flushed because the call failed, or was begun nevertheless.
   const rc::SendState& send = core_.send_state();
-  for (const uint32_t end : {send.head, send.next}) {
-    if (static_cast<int32_t>(end - requests_end_) > 0) AddRequests(end);
-  }
-  rc::ResultNow now;
-  now.deadline_ns = result.deadline.ns();
-  now.sq_producer = requests_end_;
-  now.state = result.state;
-  now.event = result.event;
-  Add(Input::kResult, {.body = BodyOf(now)});
-  if (log_->lost() == 0) ++whole_calls_;
+  AddRequests(send.head);
+  AddRequests(send.next);
+  EndCall(ResultNow(result));
   NotePath();
   return result;
-}
-
-void RcInputTap::AddFault(const Placement& placement) {
-  Add(Input::kFault,
-      {.small = placement.from_responder ? uint8_t{1} : uint8_t{0},
-       .medium = placement.packet,
-       .body = BodyOf(placement.target)});
-}
-
-void RcInputTap::AddOriginals() {
-  for (const uint64_t* const original : originals_)
-    Add(Input::kOriginal, {.body = BodyOf(*original)});
-  originals_.clear();
 }
 
 void RcInputTap::AddSent(std::span<const TxSlot> slots) {
@@ -335,16 +204,16 @@ void RcInputTap::Modify(QpState target, const QpConfig& config) {
   Prepare();
   // RESET and ERR drop all that is posted.
   AddRequests(Producer());
-  Call(Input::kModify, static_cast<uint8_t>(target), config);
+  CallWith(Input::kModify, static_cast<uint8_t>(target), config);
   core_.Modify(target, config);
   // RESET drops what was posted.
-  if (target == QpState::kReset) requests_end_ = core_.send_state().head;
+  if (target == QpState::kReset) ForgetRequests();
   End();
 }
 
 void RcInputTap::Reconfigure(const QpConfig& config) {
   Prepare();
-  Call(Input::kReconfigure, 0, config);
+  CallWith(Input::kReconfigure, 0, config);
   core_.Reconfigure(config);
   End();
 }

@@ -17,6 +17,7 @@
 #include "datapath/engine/network.h"
 #include "datapath/engine/qp_of.h"
 #include "datapath/engine/roce_qp.h"
+#include "datapath/engine/rud_receiver.h"
 #include "datapath/engine/shared_receive_queue.h"
 #include "datapath/engine/steering.h"
 #include "datapath/engine/traced_sink.h"
@@ -41,13 +42,17 @@ class Receiver {
         counters_(counters),
         witness_(witness),
         steering_(counters),
-        iwarp_(flows, sink) {}
+        iwarp_(flows, sink),
+        rud_(flows, sink) {}
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
 
   // Call this before anything else. The network outlives all use of this
   // object.
-  void Serve(Network* network) { steering_.Serve(network); }
+  void Serve(Network* network) {
+    steering_.Serve(network);
+    rud_.Serve(network);
+  }
   // From now on segments of TCP are for these connections; null: for none.
   void ServeTcp(const Network* network, ConnectionTable* connections) {
     iwarp_.Serve(network, connections);
@@ -124,6 +129,11 @@ class Receiver {
                                TcpChecksumIsVouchedFor(*frames[i]), now);
           continue;
         }
+        if (verdict == RxVerdict::kRud) {
+          iwarp_.Finish<Sink>(now);
+          rud_.OnFrame<Sink>(steering_.view(), frames[i]);
+          continue;
+        }
         ++counters_->verdicts[static_cast<size_t>(verdict)];
         if constexpr (Sink::kTraces) sink_->OnNotSteered(verdict, *frames[i]);
         if (verdict == RxVerdict::kMulticast)
@@ -168,6 +178,7 @@ class Receiver {
   template <typename Sink>
   void FinishRun(Time now) {
     iwarp_.Finish<Sink>(now);
+    rud_.Finish<Sink>();
     if (run_.count == 0) return;
     RoceQp& qp = *run_.qp;
     const std::span<const RxPacket> packets(run_.packets, run_.count);
@@ -204,6 +215,7 @@ class Receiver {
   [[no_unique_address]] const Witness witness_;
   Steering steering_;
   IwarpReceiver iwarp_;
+  RudReceiver rud_;
   BurstLimit limit_;
   Run run_;
   rte_mbuf* frames_[kBurstMax];

@@ -44,7 +44,7 @@ class Steering {
   // Whether the caller handles segments of TCP: kTcp then means that view() is
   // one. Otherwise the network refuses them.
   void LeaveTcp(bool leave) { leave_tcp_ = leave; }
-  // Of the frame that was steered last, if its verdict is kTcp.
+  // Of the frame that was steered last, if its verdict is kTcp or kRud.
   const wire::FrameView& view() const { return view_; }
 
   // Prefetches the queue pairs of the frames. It reads one word of each frame
@@ -92,6 +92,7 @@ class Steering {
     // branch here. All other wires go to the host.
     if (__builtin_expect(shape != RxVerdict::kAccept, 0)) {
       if (shape == RxVerdict::kTcp && leave_tcp_) return shape;
+      if (shape == RxVerdict::kRud) return shape;
       return network_->OnFrame(view, shape, {frame, mbuf}, now);
     }
     if (__builtin_expect(!network_->host().IsOurVlan(view), 0)) {

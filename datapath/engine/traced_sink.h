@@ -110,6 +110,13 @@ class TracedSink final : public FlowSink {
                 segment.payload.size(), static_cast<uint64_t>(verdict)});
     CaptureReceived(qp == nullptr ? 0 : qp->qpn(), verdict, frame);
   }
+  void OnRudPacket(const EngineQp& window, RxVerdict verdict,
+                   const rte_mbuf& frame) {
+    CaptureReceived(window.qpn(), verdict, frame);
+  }
+  void OnRudSent(const EngineQp& window, const rte_mbuf& frame) {
+    OnFrameSent({.qpn = window.qpn()}, frame);
+  }
 
  private:
   // Of a segment of TCP.

@@ -15,6 +15,7 @@
 #include "datapath/engine/qp_of.h"
 #include "datapath/engine/roce_qp.h"
 #include "datapath/engine/roce_sender.h"
+#include "datapath/engine/rud_sender.h"
 #include "datapath/engine/traced_sink.h"
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/engine/witness.h"
@@ -34,7 +35,8 @@ class Transmitter {
         sink_(sink),
         completions_(completions),
         roce_(tx, memory, counters, witness),
-        iwarp_(tx, memory, counters) {}
+        iwarp_(tx, memory, counters),
+        rud_(tx, memory, counters) {}
   Transmitter(const Transmitter&) = delete;
   Transmitter& operator=(const Transmitter&) = delete;
 
@@ -91,11 +93,11 @@ class Transmitter {
       // post, to be sent together.
       const bool acks_wait = may_defer_acks && completions_->wrote();
       if (__builtin_expect(!flow.is_roce_qp(), 0)) {
-        if ((acks_wait && OnlyAckWaits(flow)) || iwarp_.IsBlocked(flow)) {
+        if ((acks_wait && OnlyAckWaits(flow)) || IsBlocked(flow)) {
           ready.PassOver(flow, passed_over);
         } else {
-          room -=
-              TransmitTcp<Sink>(flow, now, std::min(room, tx_->empty_frames()));
+          room -= TransmitOther<Sink>(flow, now,
+                                      std::min(room, tx_->empty_frames()));
         }
         continue;
       }
@@ -135,13 +137,28 @@ class Transmitter {
            static_cast<IwarpConnection&>(flow).only_ack_waits();
   }
 
+  bool IsBlocked(const Flow& flow) const {
+    return flow.kind() == Flow::Kind::kRudWindow ? rud_.IsBlocked()
+                                                 : iwarp_.IsBlocked(flow);
+  }
+
   template <typename Sink>
-  [[gnu::noinline]] uint32_t TransmitTcp(Flow& flow, Time now, uint32_t room) {
-    if (flow.kind() != Flow::Kind::kConnection) return 0;
-    auto& connection = static_cast<IwarpConnection&>(flow);
+  [[gnu::noinline]] uint32_t TransmitOther(Flow& flow, Time now,
+                                           uint32_t room) {
     Sink& sink = *sink_;
-    const uint32_t count = iwarp_.Send(connection, now, room, sink);
-    flows_->Apply(connection, connection.Settle(sink));
+    uint32_t count = 0;
+    if (flow.kind() == Flow::Kind::kRudWindow) {
+      auto& window = static_cast<RudWindow&>(flow);
+      if (window.state() >= QpState::kRts) {
+        count = rud_.Send(window, room, sink);
+      }
+    } else if (flow.kind() == Flow::Kind::kConnection) {
+      auto& connection = static_cast<IwarpConnection&>(flow);
+      count = iwarp_.Send(connection, now, room, sink);
+    } else {
+      return 0;
+    }
+    flows_->Apply(flow, flow.Settle(sink));
     return count;
   }
 
@@ -162,7 +179,7 @@ class Transmitter {
       } else if (flow.is_roce_qp()) {
         Transmit<Sink>(RoceQp::Of(flow), now, tx_->empty_frames());
       } else {
-        TransmitTcp<Sink>(flow, now, tx_->empty_frames());
+        TransmitOther<Sink>(flow, now, tx_->empty_frames());
       }
     }
   }
@@ -173,6 +190,7 @@ class Transmitter {
   const CompletionWriter* const completions_;
   RoceSender roce_;
   IwarpSender iwarp_;
+  RudSender rud_;
 };
 
 }  // namespace urnic

@@ -9,7 +9,7 @@
 //   LogHeader | u64 bytes | items of the older segment | u64 bytes | items ..
 //
 // An item is an ItemHeader and its body, padded to eight bytes. This file does
-// not know what items mean: that is the transport's (transport/rc/inputs.h).
+// not know what items mean: that is the transport's (transport/work/inputs.h).
 // Numbers are those of the machine, and bodies have the layout of this build: a
 // log is replayed by the version that wrote it.
 

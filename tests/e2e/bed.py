@@ -82,6 +82,7 @@ class Tools:
         self.plain_sockets = str(pathlib.Path(built).resolve() /
                                  "libplain_sockets.so")
         self.qp_keeper = str(pathlib.Path(built).resolve() / "qp_keeper")
+        self.regcache = str(pathlib.Path(built).resolve() / "regcache")
         self.sim = str(pathlib.Path(built).resolve() / "sim")
         self.urnic = str(self.out / "bin" / "urnic")
         self.preload = str(self.out / "lib" / "liburnic-preload.so")
@@ -92,7 +93,7 @@ class Tools:
                   self.echo_peer, self.cm_many, self.cm_reconnect,
                   self.cm_survivor, self.late_loader, self.impair_bridge,
                   self.alloc_count, self.plain_sockets, self.qp_keeper,
-                  self.sim]
+                  self.regcache, self.sim]
         return [path for path in wanted if not os.path.exists(path)]
 
     def repair(self):

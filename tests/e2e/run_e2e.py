@@ -41,6 +41,7 @@ import test_partitions  # pylint: disable=unused-import
 import test_perftest  # pylint: disable=unused-import
 import test_qperf  # pylint: disable=unused-import
 import test_rdmacm  # pylint: disable=unused-import
+import test_regcache  # pylint: disable=unused-import
 import test_routes  # pylint: disable=unused-import
 import test_rsockets  # pylint: disable=unused-import
 import test_show  # pylint: disable=unused-import

@@ -102,3 +102,45 @@ def inputs_of_a_running_program(context):
         for end in (client, server):
             end.signal(signal.SIGINT)
             end.wait(20)
+
+
+@suite.test("iwarp-vhost/inputs-of-a-connection")
+def inputs_of_a_connection(context):
+    """The log of a connection of iWARP, from its beginning, in a dump of the
+    running program and in the recording of one that was killed."""
+    context.need("rping")
+    with beds.make(context.tools, "iwarp-vhost") as place:
+        env = {"XDG_RUNTIME_DIR": place.directory}
+        server, client = test_show.begin_rping(
+            context, place,
+            {"URNIC_RECORDER": f"keep,dir:{place.directory},size:4M",
+             "URNIC_INPUTS": "qps:4"})
+        path = os.path.join(place.directory, "dump")
+        context.check_ok(place.run(
+            1, [context.tools.urnic, "dump", "--pid", str(client.pid),
+                "--output", path, "--payload"], rnic=False, env=env))
+        runs, text = replay(context, place, path)
+        calls, received, sent, done, errors = test_show.one(runs, context)
+        context.check(calls > 20 and received > 5 and sent > 5 and done > 5 and
+                      errors == 0, text)
+        context.note(f"{calls} calls, {received} segments received")
+
+        def segments():
+            return test_show.one(test_show.shown(
+                context, place, 1, "inputs", "pid", str(client.pid)),
+                context)["segments"]
+
+        bed.await_true(lambda: segments() == 2, 20, "two segments of the log")
+        path = test_show.one(test_recorder.recordings(place, client.pid),
+                             context)
+        bed.await_true(
+            lambda: place.run(1, [context.tools.sim, "--replay", path],
+                              rnic=False).status == 0,
+            20, "a recording with the log")
+        client.signal(signal.SIGKILL)
+        client.wait(20)
+        runs, text = replay(context, place, path, "--verbose")
+        context.check(test_show.one(runs, context)[0] > 20, text[-2000:])
+        context.check("of iWARP, with a connection: RTS" in text, text[:2000])
+        server.signal(signal.SIGINT)
+        server.wait(20)

@@ -86,6 +86,14 @@ def development(scratch):
         "URNIC_PORTS": "loop|10.9.0.1/24"})
     check(said == "1 urnic0\n", said)
 
+    # The registration cache, by the example that is installed with it.
+    run(["gcc", "-Wall", "-o", scratch / "example",
+         prefix / "share/doc/urnic/verbs/regcache/example.c",
+         *run(["pkg-config", "--cflags", "--libs", "urnic-regcache"],
+              env=env).split()])
+    said = run([prefix / "bin/urnic", *LOOP, scratch / "example", "20"])
+    check("hits " in said, said)
+
 
 def make_packages(folder, root=ROOT, **env):
     run([root / "packaging/make_packages.sh", folder],

@@ -23,6 +23,7 @@ bool RunSeed(Buffers& buffers, uint64_t seed, DeviceStats& total) {
     total.sessions.troubles += stats.sessions.troubles;
     total.sessions.messages += stats.sessions.messages;
     total.sessions.failures += stats.sessions.failures;
+    total.sessions.replayed += stats.sessions.replayed;
     total.forged += stats.forged;
     total.lost += stats.lost;
     total.events += stats.events;
@@ -49,10 +50,12 @@ int Main(int argc, char** argv) {
   }
   std::printf("%" PRIu64 " lives, %" PRIu64 " ends connected, %" PRIu64
               " failed, %" PRIu64 " troubles, %" PRIu64 " messages, %" PRIu64
-              " forged segments, %" PRIu64 " lost frames, %" PRIu64 " events\n",
+              " forged segments, %" PRIu64 " lost frames, %" PRIu64
+              " events, %" PRIu64 " calls replayed\n",
               total.sessions.lives, total.sessions.connected,
               total.sessions.failures, total.sessions.troubles,
-              total.sessions.messages, total.forged, total.lost, total.events);
+              total.sessions.messages, total.forged, total.lost, total.events,
+              total.sessions.replayed);
   std::fflush(stdout);
   // The rest of a failed run cannot be destroyed.
   // In one run, all sessions may be in trouble.

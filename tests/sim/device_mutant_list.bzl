@@ -14,12 +14,16 @@ _MUTANTS = [
     ("tells_after_forget", "  connection->events_ = nullptr;", ""),
     ("does_not_settle_after_calls", "parts_.flows->Apply(connection, connection.Settle(*parts_.sink));", ""),
     ("loses_events", "DeliverOne(connection, static_cast<iwarp::Event>(bit));", "if (bit % 2 == 0) DeliverOne(connection, static_cast<iwarp::Event>(bit));"),
-    ("disconnect_aborts", "connection.endpoint_->Disconnect(*parts_.now);", "connection.endpoint_->Abort(*parts_.now);"),
+    ("disconnect_aborts", "calls.Disconnect(*parts_.now);", "calls.Abort(*parts_.now);"),
 
     # Queue pairs.
     ("doorbell_misses_connection", "if (connection != nullptr) serving_flow_ = connection;", ""),
     ("err_leaves_connection", "if (target == QpState::kErr && connection_ != nullptr) {", "if (false) {"),
     ("gives_no_rights", "return {.access = qp.config().access,", "return {.access = 0,"),
+
+    # Logs of inputs, which are replayed.
+    ("inputs_forget_pools", "if (std::exchange(pools_known_, true) && now == pools_) return;", "if (std::exchange(pools_known_, true)) return;"),
+    ("inputs_forget_receives", "(void)AddReceive(*ring, behind, place);", ""),
 ]
 
 def device_mutants():

@@ -11,6 +11,8 @@ namespace urnic::sim {
 
 namespace {
 
+// The inputs of every queue pair are logged once in so many runs.
+constexpr uint64_t kLoggedEvery = 4;
 constexpr Duration kRunPatience = Duration::Seconds(4000);
 // After the last session: what is left ends by itself, or is given up.
 constexpr Duration kLastPatience = Duration::Seconds(400);
@@ -43,7 +45,7 @@ struct DeviceRun::Place final : ConnectionEvents {
 };
 
 DeviceRun::DeviceRun(Buffers& buffers, uint64_t seed)
-    : buffers_(buffers), random_(seed), switch_(world_) {
+    : seed_(seed), buffers_(buffers), random_(seed), switch_(world_) {
   MakeWire();
   const uint64_t hosts = 2 + (random_.OneIn(4) ? random_.Below(5) : 0);
   for (uint64_t i = 1; i <= hosts; ++i) MakeHost(static_cast<uint8_t>(i));
@@ -164,6 +166,9 @@ void DeviceRun::MakeSession(uint32_t number) {
   config.mild = mild_;
   config.still = still_;
   config.calm = random_.OneIn(3);
+  // Not drawn: with or without it, a seed is the same run.
+  if (seed_ % kLoggedEvery == 0)
+    config.log_bytes = InputLog::kBytesMin << seed_ / kLoggedEvery % 5;
   sessions_.push_back(
       std::make_unique<Session>(world_, one, other, config, random_.Next()));
 }
@@ -225,6 +230,7 @@ DeviceStats DeviceRun::Run() {
     stats_.sessions.troubles += of.troubles;
     stats_.sessions.messages += of.messages;
     stats_.sessions.failures += of.failures;
+    stats_.sessions.replayed += of.replayed;
   }
   (void)world_.RunUntil(world_.now() + kLastPatience);
   CheckEnd();

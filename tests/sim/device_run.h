@@ -64,6 +64,7 @@ class DeviceRun {
   bool over() const;
   void CheckEnd();
 
+  const uint64_t seed_;
   Buffers& buffers_;
   World world_;
   Random random_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/sim/check_replay.h"
 #include "tests/sim/iwarp_flow.h"
 
 namespace urnic::sim {
@@ -44,11 +45,11 @@ void IwarpEnd::Begin(const IwarpChoice& choice, IwarpFlow& requests,
   choice_ = choice;
   requests_ = &requests;
   served_ = &served;
-  opened_ = posted_ = false;
+  opened_ = posted_ = has_work_ = false;
   ++generation_;
   timer_at_ = Time::Infinite();
-  qp_.Modify(QpState::kReset, {});
-  qp_.Modify(QpState::kInit, choice.config);
+  Modify(QpState::kReset);
+  Modify(QpState::kInit);
   pools_.emplace(choice);
   kept_.assign(choice.kept_fpdus, {});
   endpoint_.emplace(iwarp::EndpointPools{.segments = &pools_->segments,
@@ -73,16 +74,36 @@ void IwarpEnd::Finish() {
     receives_.pop_front();
     ++first_receive_;
   }
+  if (std::exchange(follows_log_, false)) tap_->Part();
+  if (inputs_ != nullptr) replayed_ += CheckReplay(*inputs_);
   endpoint_.reset();
   Require(pools_->segments.free_blocks() == choice_.segment_blocks,
           "a record of a segment is lost");
   arrived_.clear();
 }
 
+void IwarpEnd::LogInputs(size_t bytes) {
+  inputs_ = std::make_shared<InputLog>(qpn(), bytes);
+  tap_ = std::make_unique<IwarpInputTap>(inputs_, &qp_);
+  tap_->Begin(nullptr, {}, world_.now());
+}
+
+void IwarpEnd::FollowLog() {
+  if (tap_ == nullptr) return;
+  follows_log_ = true;
+  tap_->Begin(&*endpoint_,
+              {.local = iwarp_wire::AddressOf(number_),
+               .remote = iwarp_wire::AddressOf(1 - number_),
+               .local_port = choice_.tcp.local_port,
+               .remote_port = choice_.tcp.remote_port},
+              world_.now());
+}
+
 void IwarpEnd::DoConnect() {
   opened_ = true;
   endpoint_->Connect(choice_.tcp, choice_.setup, attachment(), {},
                      world_.now());
+  FollowLog();
 }
 
 void IwarpEnd::Open(const tcp::HalfOpenTable::Accepted& accepted) {
@@ -90,6 +111,23 @@ void IwarpEnd::Open(const tcp::HalfOpenTable::Accepted& accepted) {
   choice_.tcp.iss = accepted.iss;
   choice_.tcp.timestamp_offset = accepted.timestamp_offset;
   endpoint_->Open(choice_.tcp, accepted.handshake, choice_.setup, world_.now());
+}
+
+void IwarpEnd::Disconnect() {
+  Call([this] {
+    Calls([this](auto& calls) { calls.Disconnect(world_.now()); });
+  });
+}
+
+void IwarpEnd::Abort() {
+  Call([this] { Calls([this](auto& calls) { calls.Abort(world_.now()); }); });
+}
+
+void IwarpEnd::OnTooBig(uint32_t mtu) {
+  Call([this, mtu] {
+    const SeqNum quoted = endpoint_->connection().sender().una();
+    Calls([&](auto& calls) { calls.OnTooBig(mtu, quoted, world_.now()); });
+  });
 }
 
 // --- Receiving ---------------------------------------------------------------
@@ -132,8 +170,9 @@ void IwarpEnd::HandIn(const Frame& frame, const ReceivedFrame& received) {
   const wire::TcpSegment segment = iwarp_wire::Decode(
       1 - number_, received.bytes, frame.damage, frame.marked);
   if (!endpoint_ || !hooks_.admit(segment)) return;
-  const RxVerdict verdict =
-      endpoint_->OnSegment(segment, received, world_.now(), *this);
+  const RxVerdict verdict = Calls([&](auto& calls) {
+    return calls.OnSegment(segment, received, world_.now(), *this);
+  });
   if (verdict == RxVerdict::kTcp) hooks_.refuse(segment);
 }
 
@@ -142,10 +181,13 @@ void IwarpEnd::Settle() {
   ExecutePlacements();
   qp_.CheckInvariants();
   const std::vector<RecvCompletion> done = std::exchange(done_, {});
-  const FlowResult result = endpoint_->Settle(done, *this);
+  const FlowResult result =
+      Calls([&](auto& calls) { return calls.Settle(done, *this); });
+  has_work_ = result.has_work;
   Require(result.deadline == endpoint_->deadline(), "the deadline is another");
   iwarp::Event event;
-  while ((event = endpoint_->TakeEvent()) != iwarp::Event::kNone) {
+  while ((event = Calls([](auto& calls) { return calls.TakeEvent(); })) !=
+         iwarp::Event::kNone) {
     hooks_.on_event(event);
   }
   SetTimer();
@@ -160,7 +202,8 @@ void IwarpEnd::ExecutePlacements() {
     if (!fault && !Execute(placement)) fault = placement;
   }
   for (const auto& fault : faults) {
-    if (fault) endpoint_->OnPlacementFault(*fault, done_);
+    if (!fault) continue;
+    Calls([&](auto& calls) { calls.OnPlacementFault(*fault, done_); });
   }
 }
 
@@ -217,7 +260,7 @@ bool IwarpEnd::PostReceive(const IwarpReceive& receive) {
 
 void IwarpEnd::Pump() {
   if (!endpoint_) return;
-  for (int calls = 0; opened_ && (posted_ || endpoint_->has_work()); ++calls) {
+  for (int calls = 0; opened_ && (posted_ || has_work_); ++calls) {
     Require(calls < 10000, "there is work forever");
     // The port is full, or it is the turn of others.
     if (calls != 0 && random_.OneIn(8)) {
@@ -238,16 +281,17 @@ void IwarpEnd::Transmit() {
   std::array<tcp::TcpSlot, 16> slots;
   posted_ = false;
   const auto room = std::span(slots).first(1 + random_.Below(slots.size()));
-  const uint32_t count = endpoint_->Transmit(world_.now(), room);
-  for (const tcp::TcpSlot& slot : room.first(count)) {
-    std::vector<uint8_t> payload(slot.bytes);
-    if (endpoint_->WritePayload(
-            slot, payload, [this](uint64_t address, std::span<uint8_t> to) {
-              return ReadMemory(address, to);
-            })) {
-      hooks_.send(slot.fields, payload, slot.ect);
+  const auto read = [this](uint64_t address, std::span<uint8_t> to) {
+    return ReadMemory(address, to);
+  };
+  Calls([&](auto& calls) {
+    const uint32_t count = calls.Transmit(world_.now(), room);
+    for (const tcp::TcpSlot& slot : room.first(count)) {
+      std::vector<uint8_t> payload(slot.bytes);
+      if (calls.WritePayload(slot, payload, read))
+        hooks_.send(slot.fields, payload, slot.ect);
     }
-  }
+  });
 }
 
 bool IwarpEnd::ReadMemory(uint64_t address, std::span<uint8_t> to) {
@@ -273,7 +317,7 @@ void IwarpEnd::SetTimer() {
     timer_at_ = Time::Infinite();
     if (!endpoint_) return;
     if (world_.now() >= endpoint_->deadline()) {
-      endpoint_->OnTimer(world_.now());
+      Calls([this](auto& calls) { calls.OnTimer(world_.now()); });
       Settle();
     }
     Pump();

@@ -9,10 +9,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "datapath/engine/iwarp_input_tap.h"
+#include "ras/inputs/input_log.h"
 #include "tests/sim/iwarp_memory.h"
 #include "tests/sim/iwarp_wire.h"
 #include "tests/sim/world.h"
@@ -74,6 +77,10 @@ class IwarpEnd {
   void Begin(const IwarpChoice& choice, IwarpFlow& requests, IwarpFlow& served);
   // After the connection: nothing of it is left.
   void Finish();
+  // From now on its inputs are logged. After each connection they are replayed,
+  // which must give the same.
+  void LogInputs(size_t bytes);
+  uint64_t replayed() const { return replayed_; }  // calls
 
   // Of the connection manager.
   void Connect() {
@@ -81,30 +88,23 @@ class IwarpEnd {
   }
   void Open(const tcp::HalfOpenTable::Accepted& accepted);
   void Accept() {
-    Call([this] { (void)endpoint_->Accept(attachment(), {}, world_.now()); });
+    Call([this] {
+      if (endpoint_->Accept(attachment(), {}, world_.now())) FollowLog();
+    });
   }
   void Reject() {
     Call([this] { (void)endpoint_->Reject({}, world_.now()); });
   }
-  void Disconnect() {
-    Call([this] { endpoint_->Disconnect(world_.now()); });
-  }
-  void Abort() {
-    Call([this] { endpoint_->Abort(world_.now()); });
-  }
+  void Disconnect();
+  void Abort();
   // The program moves the queue pair to ERR.
   void Fail() {
-    qp_.Modify(QpState::kErr, {});
-    (void)qp_.Settle({}, *this);
+    Modify(QpState::kErr);
+    (void)(tap_ ? tap_->SettleQp(*this) : qp_.Settle({}, *this));
     Disconnect();
   }
   // A router reports that the oldest segment under way was too big.
-  void OnTooBig(uint32_t mtu) {
-    Call([this, mtu] {
-      const SeqNum quoted = endpoint_->connection().sender().una();
-      endpoint_->OnTooBig(mtu, quoted, world_.now());
-    });
-  }
+  void OnTooBig(uint32_t mtu);
 
   // A frame, whose head is not damaged.
   void Arrive(Link::Packet frame, iwarp_wire::Damage damage, bool marked);
@@ -166,6 +166,18 @@ class IwarpEnd {
     Settle();
     Pump();
   }
+  // Calls f(calls) with what has the calls of the endpoint.
+  template <typename F>
+  decltype(auto) Calls(F&& f) {
+    if (follows_log_) return f(*tap_);
+    return f(*endpoint_);
+  }
+  // The queue pair has been given to the endpoint.
+  void FollowLog();
+  void Modify(QpState target) {
+    if (tap_) return tap_->Modify(target);
+    qp_.Modify(target, {});
+  }
   void DoConnect();
   void TakeBurst();
   void HandIn(size_t index);
@@ -196,8 +208,13 @@ class IwarpEnd {
   std::optional<iwarp::Endpoint> endpoint_;
   IwarpFlow* requests_ = nullptr;
   IwarpFlow* served_ = nullptr;
+  std::shared_ptr<InputLog> inputs_;
+  std::unique_ptr<IwarpInputTap> tap_;
+  bool follows_log_ = false;  // the endpoint's calls are logged, too
+  uint64_t replayed_ = 0;
   bool opened_ = false;
-  bool posted_ = false;  // since the last Transmit()
+  bool posted_ = false;    // since the last Transmit()
+  bool has_work_ = false;  // when it was settled
 
   std::deque<IwarpReceive> receives_;
   uint64_t first_receive_ = 0;

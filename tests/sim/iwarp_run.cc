@@ -8,6 +8,7 @@ namespace {
 using iwarp::Event;
 using iwarp_wire::Damage;
 
+constexpr uint64_t kLoggedEvery = 4;
 constexpr NumberKey kKey = {{0x1111222233334444, 0x5555666677778888}};
 // Longer than any back-off after the faults, and than all time-outs but that of
 // a peer that does not answer.
@@ -16,8 +17,14 @@ constexpr Duration kEndRest = Duration::Seconds(200);
 
 }  // namespace
 
-IwarpRun::IwarpRun(uint64_t seed) : random_(seed), challenges_(kKey, 1000) {
-  for (int i = 0; i < 2; ++i) MakeEnd(i);
+IwarpRun::IwarpRun(uint64_t seed, bool logs)
+    : random_(seed), challenges_(kKey, 1000) {
+  for (int i = 0; i < 2; ++i) {
+    MakeEnd(i);
+    // Not drawn: with or without it, a seed is the same run.
+    if (logs && seed % kLoggedEvery == 0)
+      end(i).LogInputs(InputLog::kBytesMin << seed / kLoggedEvery % 5);
+  }
 }
 
 void IwarpRun::MakeEnd(int i) {
@@ -42,6 +49,7 @@ IwarpStats IwarpRun::Run() {
     if (retry_) ++count;
   }
   stats_.events = world_.events_run();
+  for (int i = 0; i < 2; ++i) stats_.replayed += end(i).replayed();
   return stats_;
 }
 

@@ -27,11 +27,14 @@ struct IwarpStats {
   uint64_t quiet = 0;        // connections in which everything succeeded
   uint64_t resent = 0;       // segments
   uint64_t events = 0;
+  uint64_t replayed = 0;  // calls of endpoints and cores
 };
 
 class IwarpRun {
  public:
-  explicit IwarpRun(uint64_t seed);
+  // `logs`: in every fourth run the inputs of both ends are logged, and
+  // replayed.
+  explicit IwarpRun(uint64_t seed, bool logs = true);
   // Throws Violation.
   IwarpStats Run();
 

@@ -477,15 +477,15 @@ def mutants():
     mutant(
         name = "mutant_inputs_forget_changed_keys_test",
         core = "moves",
-        new = "Add(Input::kKeyGone, {.large = 0});",
-        old = "Add(Input::kKeyGone, {.large = known.key});",
+        new = "Add(WorkInput::kKeyGone, {.large = 0});",
+        old = "Add(WorkInput::kKeyGone, {.large = known.key});",
     )
 
     mutant(
         name = "mutant_inputs_forget_late_requests_test",
         core = "moves",
         new = "std::min(posted, 1u)",
-        old = "std::min(posted, packets + kLocal)",
+        old = "std::min(posted, messages + kLocal)",
     )
 
     mutant(

@@ -90,6 +90,7 @@ _ENGINE = [
     "//datapath/engine:engine_qp.cc",
     "//datapath/engine:frame_custody.cc",
     "//datapath/engine:gsi.cc",
+    "//datapath/engine:input_tap.cc",
     "//datapath/engine:network.cc",
     "//datapath/engine:qp_logged.cc",
     "//datapath/engine:qp_table.cc",
@@ -104,6 +105,8 @@ _DEVICE = _ENGINE + [
     "//datapath/engine:connection_ends.cc",
     "//datapath/engine:connection_table.cc",
     "//datapath/engine:iwarp_connection.cc",
+    "//datapath/engine:iwarp_input_tap.cc",
+    "//datapath/engine:iwarp_logged.cc",
     "//datapath/engine:iwarp_qp.cc",
 ]
 

@@ -1,13 +1,12 @@
 #include "tests/sim/rc_end.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/qp_of.h"
-#include "tests/sim/replay.h"
+#include "tests/sim/check_replay.h"
 #include "transport/rc/qp.h"
 #include "transport/wire/frame.h"
 
@@ -248,22 +247,7 @@ void RcEnd::LogInputs(size_t bytes) {
 }
 
 uint64_t RcEnd::CheckInputs() const {
-  if (inputs_ == nullptr) return 0;
-  std::string text;
-  inputs_->AppendTo(text);
-  std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()),
-                                 text.size());
-  const auto log = TakeInputLog(bytes);
-  Require(log.ok() && bytes.empty(), "the log of inputs is damaged");
-  const auto stats = Replay(*log, nullptr);
-  if (!stats.ok()) Violate(absl::StrCat(stats.status().message()));
-  if (stats->differs_at != 0) {
-    (void)Replay(*log,
-                 [](const std::string& line) { std::puts(line.c_str()); });
-    Violate(absl::StrCat("a replay differs at call ", stats->differs_at, ": ",
-                         stats->difference));
-  }
-  return stats->calls;
+  return inputs_ == nullptr ? 0 : CheckReplay(*inputs_);
 }
 
 // --- Moving ------------------------------------------------------------------

@@ -1,11 +1,12 @@
 #pragma once
 
-// Runs a log of inputs again (ras/inputs, transport/rc/inputs.h): a core is
+// Runs a log of inputs again (ras/inputs, transport/work/inputs.h): a core is
 // made from the log's image, gets the same calls at the same times, and must do
 // the same. So a failure in production can be looked at as often as needed, by
 // a debugger or with prints in the core, without the program, its peer or time.
 //
-// What the packets carry is not in the log, so no memory is touched. The core's
+// No memory is touched: what packets of RC carry, and what is sent over iWARP,
+// is not in the log. The core's
 // own checks (CheckInvariants) run after each call.
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace urnic::sim {
 
 struct ReplayStats {
   uint64_t calls = 0;
-  uint64_t received = 0;  // packets
+  uint64_t received = 0;  // packets, or segments
   uint64_t sent = 0;
   uint64_t completions = 0;
   uint64_t errors = 0;  // completions with an error

@@ -1,7 +1,7 @@
 #pragma once
 
-// The items of a log of inputs (transport/rc/inputs.h) for a replay: which can
-// be believed, what they say, and whether two are the same.
+// The items that the logs of all transports have (transport/work/inputs.h) for
+// a replay: which can be believed, what they say, and whether two are the same.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,26 +10,30 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/inputs/input_log.h"
-#include "transport/rc/inputs.h"
+#include "transport/work/inputs.h"
 #include "transport/work/types.h"
 
 namespace urnic::sim {
 
-inline rc::Input KindOfItem(const InputItem& item) {
-  return static_cast<rc::Input>(item.kind);
+inline WorkInput KindOfItem(const InputItem& item) {
+  return static_cast<WorkInput>(item.kind);
+}
+inline bool IsOfTransport(const InputItem& item) {
+  return KindOfItem(item) >= WorkInput::kOfTransport;
 }
 
 // The values that are used as an index, a size or a state are possible.
+// REQUIRES: !IsOfTransport()
 bool IsValid(const InputItem& item);
+// The same, of a state that a call is to reach.
+bool IsTargetState(uint8_t state);
 
 // One line each. The last one: a verdict.
-std::string TextOf(const rc::SentNow& sent);
 std::string TextOf(const SendCompletion& done);
 std::string TextOf(const RecvCompletion& done);
 std::string TextOf(uint8_t verdict);
 
 // As far as a peer or a program sees it.
-bool Equal(const rc::SentNow& a, const rc::SentNow& b);
 bool Equal(const SendCompletion& a, const SendCompletion& b);
 bool Equal(const RecvCompletion& a, const RecvCompletion& b);
 inline bool Equal(uint8_t a, uint8_t b) { return a == b; }

@@ -39,6 +39,9 @@ struct SessionConfig {
   bool mild = true;   // no connection fails once it is established
   bool still = true;  // and none before that
   bool calm = false;  // nobody makes trouble
+  // Of the log of inputs of each queue pair, which is replayed when it goes; 0:
+  // none.
+  size_t log_bytes = 0;
 };
 
 struct SessionStats {
@@ -47,6 +50,7 @@ struct SessionStats {
   uint64_t troubles = 0;
   uint64_t messages = 0;
   uint64_t failures = 0;  // connections that have ended in an error
+  uint64_t replayed = 0;  // calls of endpoints and cores
 };
 
 class Session {

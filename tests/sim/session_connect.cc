@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/sim/check_replay.h"
 #include "tests/sim/session_end.h"
 
 namespace urnic::sim {
@@ -104,6 +105,11 @@ void Session::MakeQp(End& end) {
   auto qp = end.host.engine().qps().Create(config);
   Require(qp.ok(), "no queue pair");
   life.qp = &IwarpQp::Of(**qp);
+  if (config_.log_bytes != 0) {
+    life.inputs = std::make_shared<InputLog>(life.qp->qpn(), config_.log_bytes);
+    Require(life.qp->LogInputs(life.inputs, end.host.engine().Now()),
+            "inputs cannot be logged");
+  }
   end.host.engine().qps().Modify(*life.qp, QpState::kInit, WithAccess());
   life.last_memory.clear();
   // The peer may send as soon as it is connected.
@@ -340,6 +346,9 @@ void Session::Vanish(End& end) {
   end.host.engine().qps().Destroy(std::exchange(life.qp, nullptr));
   for (const auto& cq : life.cqs) end.host.engine().ForgetCq(cq->queue);
   life.last_memory = end.memory;
+  if (life.inputs == nullptr) return;
+  stats_.replayed += CheckReplay(*life.inputs);
+  life.inputs.reset();
 }
 
 // The program is done with its end.

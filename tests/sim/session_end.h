@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "ras/inputs/input_log.h"
 #include "tests/sim/program_cq.h"
 #include "tests/sim/session.h"
 #include "tests/support/fake_rings.h"
@@ -82,6 +83,7 @@ struct Session::End final : EngineEvents, QpEvents, ConnectionEvents {
     std::unique_ptr<testing::FakeRings> rings;
     std::unique_ptr<ProgramCq> cqs[2];
     IwarpQp* qp = nullptr;
+    std::shared_ptr<InputLog> inputs;
     bool requested = false;  // the passive end: a request has come
     bool answered = false;   // and was accepted
     bool connected = false;

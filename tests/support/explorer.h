@@ -176,6 +176,13 @@ class ModelAtomic {
   T fetch_or(T bits) {
     return Modify([&](T old) { return static_cast<T>(old | bits); });
   }
+  bool compare_exchange_weak(T& expected, T desired) {
+    const T old =
+        Modify([&](T now) { return now == expected ? desired : now; });
+    if (old == expected) return true;
+    expected = old;
+    return false;
+  }
   void store(T value, std::memory_order order = std::memory_order_seq_cst) {
     if (order == std::memory_order_seq_cst) {
       exchange(value);

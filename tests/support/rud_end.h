@@ -31,7 +31,7 @@ class RudEnd {
   static constexpr uint32_t kSlotBytes = 1024;
 
   explicit RudEnd(const RudEndConfig& config)
-      : config_(config),
+      : config_(WithPayload(config)),
         context_storage_(config.contexts),
         tce_storage_(rud::TceTables::kTables * size_t{config.tces}),
         contexts_(context_storage_, config.seed),
@@ -40,7 +40,7 @@ class RudEnd {
         send_slots_(kSendEntries * kSlotBytes),
         receives_(config.receive_entries),
         receive_slots_(config.receive_entries * kSlotBytes),
-        window_(config.window, &contexts_, &tces_,
+        window_(config_.window, &contexts_, &tces_,
                 rud::SendFifo(sends_.data(), kSendEntries, &send_indices_,
                               send_slots_.data(), kSlotBytes),
                 rud::ReceiveFifo(receives_.data(), config.receive_entries,
@@ -191,6 +191,11 @@ class RudEnd {
   std::function<void(const rud::TxPacket&)> on_send;
 
  private:
+  static RudEndConfig WithPayload(RudEndConfig config) {
+    config.window.max_payload = kSlotBytes;
+    return config;
+  }
+
   struct Sink {
     void Place(const Placement& placement) { placements.push_back(placement); }
     void Count(RxVerdict which) { verdicts.push_back(which); }

@@ -4,6 +4,7 @@
 // frame itself: nothing is copied, and the bytes stay where they are. All other
 // frames are freed after the burst that they came in.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -25,6 +26,17 @@ struct FrameHolder {
 class FrameKeeper {
  public:
   static constexpr uint32_t kRefused = UINT32_MAX;
+  // No holder may have more than so many times what is left: a peer that never
+  // fills its gap leaves room for others.
+  static constexpr uint32_t kGreed = 4;
+
+  // How many more frames all holders together may keep; or kNoLimit.
+  static constexpr uint32_t kNoLimit = UINT32_MAX;
+  uint32_t free() const { return free_; }
+  bool HasRoomFor(const FrameHolder& holder) const {
+    return holder.kept <
+           std::min<uint64_t>(holder.limit, uint64_t{kGreed} * free_);
+  }
 
   // Keeps the frame until Release(), which takes the returned number. kRefused:
   // the holder has reached its limit, or all holders together have reached
@@ -34,6 +46,7 @@ class FrameKeeper {
 
  protected:
   ~FrameKeeper() = default;
+  uint32_t free_ = kNoLimit;
 };
 
 // Makes frames of bytes that did not arrive here, but were in custody where a

@@ -94,8 +94,8 @@ class LeasedSequence {
 // no other NIC of the host has.
 inline void OfferNumbersOf(uint32_t ordinal, LocalLessor& lessor) {
   URNIC_CHECK(ordinal < kOrdinals);
-  for (const NumberSpace space :
-       {NumberSpace::kQpn, NumberSpace::kSrqn, NumberSpace::kKey}) {
+  for (const NumberSpace space : {NumberSpace::kQpn, NumberSpace::kSrqn,
+                                  NumberSpace::kKey, NumberSpace::kWindow}) {
     lessor.Offer(space, {NumberOf(ordinal, 0), kIndexCount});
   }
 }

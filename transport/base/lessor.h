@@ -29,8 +29,9 @@ enum class NumberSpace : uint8_t {
   kTcpPort,
   kUdpPort,
   kIbPort,
+  kWindow,  // of RUD (numbers.h, as queue pairs)
 };
-inline constexpr size_t kNumberSpaces = 7;
+inline constexpr size_t kNumberSpaces = 8;
 
 struct NumberRange {
   uint32_t first = 0;

@@ -1,19 +1,16 @@
 #pragma once
 
-// What a log of inputs (ras/inputs) has of an RC queue pair: the calls of its
-// core, in order. Before a call stand its arguments and what it will read
-// elsewhere (requests, keys, the path); behind it, what came of it. The engine
-// writes it (datapath/engine/rc_input_tap.h), and the simulator runs it again
-// (tests/sim/replay.h).
+// What a log of inputs (ras/inputs) has of an RC queue pair, beside that of all
+// transports (transport/work/inputs.h): the calls of its core, in order, and
+// its path.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "transport/cc/shared_path.h"
-#include "transport/mem/mr_table.h"
 #include "transport/rc/qp.h"
-#include "transport/work/image.h"
+#include "transport/work/inputs.h"
 #include "transport/work/types.h"
 
 namespace urnic::rc {
@@ -22,16 +19,11 @@ namespace urnic::rc {
 // `large`.
 enum class Input : uint8_t {
   // --- What a call reads ---
-  kImage = 1,   // Image, rc/image.h: the beginning of a segment
-  kPath,        // PathNow: at the beginning
-  kPathWords,   // WordNow, for each word of PathNow that others have changed
-  kKey,         // mem::MemoryRegion
-  kKeyGone,     // large: the key
-  kRequest,     // large: its index; the entry of the send ring
-  kNoReceives,  // the following are all
-  kReceive,     // the next entry of the receive ring
-  kPacket,      // small: wire::Framing; large: bytes, BTH to payload, of which
-                // the body has the first
+  kPath = static_cast<uint8_t>(WorkInput::kOfTransport),  // PathNow: at the
+                                                          // beginning
+  kPathWords,  // WordNow, for each word of PathNow that others have changed
+  kPacket,     // small: wire::Framing; large: bytes, BTH to payload, of which
+               // the body has the first
   // --- Calls: CallNow ---
   kBurst,   // small: 1: packets from TakeDue()
   kMarked,  // the last packet
@@ -48,22 +40,12 @@ enum class Input : uint8_t {
   kJoin,         // small: 1: a path
   kReplaySlots,  // large: how many
   // --- What came of it ---
-  kVerdict,      // small: RxVerdict
-  kFault,        // small: from_responder, medium: packet; the target
-  kOriginal,     // the value that an atomic found
-  kSent,         // TxSlot's sizes, and its headers
-  kSendDone,     // SendCompletion
-  kReceiveDone,  // RecvCompletion
-  kResult,       // ResultNow: the end of the call
+  kSent,  // TxSlot's sizes, and its headers
 };
 
 // The first bytes of a packet with a payload are enough: nothing looks at what
 // it carries. (The bitmap of an acknowledgement is none.)
 inline constexpr uint32_t kPacketBytesKept = 64;
-
-struct CallNow {
-  int64_t ns = 0;  // calls without a time: the last one
-};
 
 struct ConfigNow {
   CallNow call;
@@ -126,28 +108,8 @@ struct SentNow {
   uint8_t headers[kMaxHeaderBytes] = {};
 };
 
-struct ResultNow {
-  int64_t deadline_ns = 0;   // of calls that return a FlowResult
-  uint32_t sq_producer = 0;  // what the call saw of the send ring
-  QpState state = QpState::kReset;
-  QpEvent event = QpEvent::kNone;
-  uint16_t reserved = 0;
-};
-
-// What is written with another layout is not replayed. Sizes do not tell of
-// everything: raise the number with each change of what an item means.
-constexpr uint32_t InputLayout() {
-  uint32_t layout = 1;
-  for (const size_t bytes :
-       {sizeof(cc::SharedPath), sizeof(cc::PortRoom), sizeof(QpConfig),
-        sizeof(mem::MemoryRegion), sizeof(SendCompletion),
-        sizeof(RecvCompletion), sizeof(urnic_sq_wqe), sizeof(urnic_rq_wqe),
-        sizeof(ResultNow), static_cast<size_t>(Input::kResult),
-        size_t{kRxVerdictCount}, size_t{kImageVersion}}) {
-    layout = layout * 31 + static_cast<uint32_t>(bytes);
-  }
-  return layout;
-}
-inline constexpr uint32_t kInputLayout = InputLayout();
+inline constexpr uint32_t kInputLayout =
+    InputLayout(2, {sizeof(cc::SharedPath), sizeof(cc::PortRoom),
+                    sizeof(QpConfig), static_cast<size_t>(Input::kSent)});
 
 }  // namespace urnic::rc

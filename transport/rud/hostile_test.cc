@@ -130,7 +130,7 @@ TEST_F(HostileTest, AStateHasNoBitsOfAForgottenTransfer) {
   EXPECT_EQ(got->arrived, 0u);
 }
 
-// A frame has room for no more than a slot has.
+// A frame has room for so much payload only.
 TEST_F(HostileTest, AReadWithPacketsThatFitIntoNoFrameIsDropped) {
   Bytes memory(size_t{1} << 17);
   const Pvo pvo = Register(b_, memory, testing::kRudAll);
@@ -146,8 +146,8 @@ TEST_F(HostileTest, AReadWithPacketsThatFitIntoNoFrameIsDropped) {
   EXPECT_EQ(with(RudEnd::kSlotBytes + 1, RudEnd::kSlotBytes + 1),
             RxVerdict::kRudTooLong);
   EXPECT_TRUE(SendFrom(b_, a_).empty());
-  // Only the payload counts.
-  EXPECT_EQ(with(RudEnd::kSlotBytes, 65535), RxVerdict::kAccept);
+  EXPECT_EQ(with(8, 65535), RxVerdict::kRudTooLong);
+  EXPECT_EQ(with(RudEnd::kSlotBytes, RudEnd::kSlotBytes), RxVerdict::kAccept);
   EXPECT_EQ(SendFrom(b_, a_).size(), 1u);
 }
 

@@ -1,5 +1,6 @@
 #include "transport/rud/source.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "transport/mem/mr_table.h"
@@ -76,8 +77,7 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   const uint64_t tid = packet.transfer().tid.value();
   if (tid <= context->tid) return RxVerdict::kRudStale;
   const wire::RudRead& read = packet.read();
-  if (!IsShort(read.total.value(), read.stride.value()))
-    return RxVerdict::kRudTooLong;
+  if (read.stride.value() > config_.max_payload) return RxVerdict::kRudTooLong;
   const PvoTranslation found =
       tces_.Check(config_.job, {read.source_pvo.value()}, read.total.value(),
                   mem::kRemoteRead);
@@ -220,13 +220,14 @@ urnic_rud_status Source::TakeContext(Context*& context) {
 }
 
 urnic_rud_status Source::BeginWrite() {
-  if (!PacketsFit(command_.packets, command_.bytes, command_.stride))
+  if (!PacketsFit(command_.packets, command_.bytes, command_.stride) ||
+      command_.stride > config_.max_payload) {
     return URNIC_RUD_BAD_REQUEST;
+  }
   const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
   if (is_inline && command_.bytes > URNIC_RUD_INLINE)
     return URNIC_RUD_BAD_REQUEST;
-  if (!IsShort(command_.bytes, command_.stride)) return URNIC_RUD_BAD_REQUEST;
   // Nobody at the other end knows when all of it has arrived.
   if (to_fifo && command_.notify != 0) return URNIC_RUD_BAD_REQUEST;
   Context* context = nullptr;
@@ -253,7 +254,7 @@ urnic_rud_status Source::BeginWrite() {
 
 urnic_rud_status Source::BeginRead() {
   if (!PacketsFit(command_.packets, command_.bytes, command_.stride) ||
-      command_.flags != 0 || !IsShort(command_.bytes, command_.stride)) {
+      command_.flags != 0 || command_.stride > config_.max_payload) {
     return URNIC_RUD_BAD_REQUEST;
   }
   Context* context = nullptr;
@@ -310,7 +311,9 @@ urnic_rud_status Source::Begin() {
   switch (command_.opcode) {
     case URNIC_RUD_PACKET: {
       const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-      const uint32_t most = is_inline ? URNIC_RUD_INLINE : send_.slot_bytes();
+      const uint32_t most =
+          is_inline ? URNIC_RUD_INLINE
+                    : std::min(send_.slot_bytes(), config_.max_payload);
       if (command_.bytes > most || command_.notify != 0 ||
           (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
         return URNIC_RUD_BAD_REQUEST;

@@ -5,7 +5,6 @@
 //
 // Thread: the holder of the engine's token.
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -77,10 +76,6 @@ class Source {
   urnic_rud_status BeginWrite();
   urnic_rud_status BeginRead();
   urnic_rud_status BeginAsking();
-  // A packet of such a transfer fits into a frame.
-  bool IsShort(uint32_t total, uint16_t stride) const {
-    return std::min<uint32_t>(total, stride) <= send_.slot_bytes();
-  }
   // The local context of the command, for a larger tid.
   urnic_rud_status TakeContext(Context*& context);
   // False: the memory of the command may no longer be read.

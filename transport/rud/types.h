@@ -47,6 +47,7 @@ struct WindowConfig {
   uint32_t number = 0;
   uint32_t job = 0;
   uint32_t key = 0;
+  uint32_t max_payload = UINT16_MAX;  // bytes of a packet
 };
 
 }  // namespace urnic::rud

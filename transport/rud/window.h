@@ -82,6 +82,11 @@ class Window {
     FailIfNeeded();
   }
 
+  // From now on it drops all packets, and flushes all commands.
+  void Fail() {
+    failed_ = true;
+    source_.Flush();
+  }
   // The program has posted commands to a window that has failed.
   void Flush() {
     if (failed_) source_.Flush();
@@ -124,8 +129,7 @@ class Window {
 
   void FailIfNeeded() {
     if (failed_ || !(source_.failed() || target_.failed())) return;
-    failed_ = true;
-    source_.Flush();
+    Fail();
   }
 
   const WindowConfig config_;

@@ -102,6 +102,8 @@ class RecvRing {
 
   uint32_t max_sge() const { return max_sge_; }
   uint32_t pd() const { return pd_; }
+  // How many have been taken, ever.
+  uint32_t head() const { return head_; }
 
  private:
   template <typename T>

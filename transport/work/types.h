@@ -138,7 +138,8 @@ enum class QpEvent : uint8_t {
 
 // The service of a queue pair. The ends of an XRC connection are RC queue
 // pairs; one only sends requests, and the other only answers them. kIwarp: what
-// programs call RC on a device of iWARP. The others are services of RoCE.
+// programs call RC on a device of iWARP. kRud: an adapter window. The others
+// are services of RoCE.
 enum class QpService : uint8_t {
   kRc,
   kUc,
@@ -146,6 +147,7 @@ enum class QpService : uint8_t {
   kXrcInitiator,
   kXrcTarget,
   kIwarp,
+  kRud,
 };
 
 // How a flow waits for room on its path.

@@ -114,7 +114,7 @@ absl::Status InputLogs::Start(EngineQp& qp, uint32_t kib, Time now) {
     return Refusal(
         ErrorCode::kNotBuilt,
         absl::StrCat("queue pair ", qp.qpn(),
-                     ": only the inputs of RC over RoCE are logged"));
+                     ": only the inputs of RC and of iWARP are logged"));
   }
   entries_.push_back({std::move(log), &qp});
   return absl::OkStatus();

@@ -131,7 +131,7 @@ TEST_F(InputLogsTest, WhatCannotBeLoggedIsRefused) {
   Open();
   const auto ud = MakeQp(QpService::kUd);
   EXPECT_THAT(Ask(absl::StrCat("inputs start ", ud->qpn(), " 64")),
-              HasSubstr("only the inputs of RC over RoCE are logged"));
+              HasSubstr("only the inputs of RC and of iWARP are logged"));
   const auto rc = MakeQp();
   for (const std::string request :
        {"inputs start", "inputs start 17", "inputs start x 64",

@@ -26,6 +26,17 @@ HeldPieces::HeldPieces(uint32_t limit)
   pieces_.reserve(kMaxPieces);
 }
 
+void HeldPieces::SetLeftFor(const Delimiter* user, const Left& left) {
+  free_count_ = left.parts;
+  // It is only compared.
+  static const char another = 0;
+  if (left.reserve_taken) {
+    reserve_user_ = reinterpret_cast<const Delimiter*>(&another);
+  } else if (reserve_user_ != user) {
+    reserve_user_ = nullptr;
+  }
+}
+
 Delimiter::~Delimiter() {
   Release(parts_);
   Release(executed_);

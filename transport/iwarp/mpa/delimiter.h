@@ -83,6 +83,17 @@ class HeldPieces {
   // How often a part was held, ever.
   uint64_t held() const { return held_; }
 
+  // What one delimiter finds here; and for replays, where others have the rest.
+  struct Left {
+    uint32_t parts = 0;          // with the reserve
+    bool reserve_taken = false;  // by another
+  };
+  Left LeftFor(const Delimiter* user) const {
+    return {free_count_, reserve_user_ != nullptr && reserve_user_ != user};
+  }
+  // REQUIRES: at most as many as are free.
+  void SetLeftFor(const Delimiter* user, const Left& left);
+
  private:
   friend class Delimiter;
   template <typename T>

@@ -41,6 +41,9 @@ class EarlyPool {
   EarlyPool& operator=(const EarlyPool&) = delete;
 
   uint32_t free_count() const { return free_count_; }
+  // For replays: others have all but so many. REQUIRES: at most as many as are
+  // free.
+  void SetFree(uint32_t count) { free_count_ = count; }
 
  private:
   friend class EarlyFpdus;

@@ -132,6 +132,12 @@ class Endpoint {
   // of the initiator, or kRejected was the last event.
   std::span<const uint8_t> private_data() const;
   const SetUp& set_up() const { return set_up_; }
+  // For logs of inputs. Null: it has none now.
+  const EndpointPools& pools() const { return pools_; }
+  const mpa::Delimiter* delimiter() const {
+    return delimiter_ ? &*delimiter_ : nullptr;
+  }
+  uint32_t kept_limit() const { return kept_.limit(); }
   // Of the Attachment.
   const rdmap::Config& qp_config() const { return qp_config_; }
   const tcp::Connection& connection() const { return tcp_; }
@@ -148,9 +154,10 @@ class Endpoint {
 
   // --- Receiving -------------------------------------------------------------
 
-  // sink: see rdmap::Qp. kAccept, kTcpKept, kTcpEarly: the segment was used.
-  // All others are the reason why it, or its payload, was dropped, or why the
-  // stream ends.
+  // sink: see rdmap::Qp. It may have OnUlpdu(ddp::Pieces), which is called
+  // before the queue pair gets a ULPDU. kAccept, kTcpKept, kTcpEarly: the
+  // segment was used. All others are the reason why it, or its payload, was
+  // dropped, or why the stream ends.
   template <typename Sink>
   RxVerdict OnSegment(const wire::TcpSegment& segment,
                       const ReceivedFrame& frame, Time now, Sink& sink) {
@@ -297,6 +304,7 @@ class Endpoint {
       return endpoint.TakeUlpdu(ulpdu, sink);
     }
     bool MayTakeEarly(const mpa::Ulpdu& ulpdu) {
+      TellOf(ulpdu.pieces, sink);
       return endpoint.early_.HasRoom(++early_fpdus) &&
              endpoint.qp_->MayPlaceEarly(ulpdu.pieces);
     }
@@ -323,6 +331,10 @@ class Endpoint {
                      Sink& sink);
   template <typename Sink>
   bool TakeUlpdu(const mpa::Ulpdu& ulpdu, Sink& sink);
+  template <typename Sink>
+  static void TellOf(ddp::Pieces ulpdu, Sink& sink) {
+    if constexpr (requires { sink.OnUlpdu(ulpdu); }) sink.OnUlpdu(ulpdu);
+  }
   // An FPDU behind a hole, and later the FPDUs that the stream has reached.
   template <typename Sink>
   void PlaceEarly(SeqNum end, const mpa::Ulpdu& ulpdu, Sink& sink);

@@ -30,6 +30,7 @@ template <typename Sink>
 bool Endpoint::TakeUlpdu(const mpa::Ulpdu& ulpdu, Sink& sink) {
   if (!set_up_.may_send()) OnFirstFpdu();
   if (ulpdu.bytes == 0) return true;
+  TellOf(ulpdu.pieces, sink);
   verdict_ = qp_->OnUlpdu(ulpdu.pieces, NextPosition(), sink);
   NoteMessage(ulpdu);
   return verdict_ == RxVerdict::kAccept;
@@ -53,8 +54,10 @@ void Endpoint::TakeEarlier(SeqNum at, uint32_t bytes, Sink& sink) {
     const EarlyFpdu* fpdu = early_.First(at + bytes);
     if (fpdu == nullptr) return;
     if (!set_up_.may_send()) OnFirstFpdu();
-    verdict_ = qp_->OnPlacedEarlier(fpdu->header(), fpdu->payload_bytes,
-                                    NextPosition(), sink);
+    const std::span<const uint8_t> header = fpdu->header();
+    TellOf({&header, 1}, sink);
+    verdict_ =
+        qp_->OnPlacedEarlier(header, fpdu->payload_bytes, NextPosition(), sink);
     early_.PopFirst();
   }
 }

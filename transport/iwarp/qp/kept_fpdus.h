@@ -54,6 +54,7 @@ class KeptFpdus {
 
   bool empty() const { return first_ == end_; }
   uint32_t size() const { return end_ - first_; }
+  uint32_t limit() const { return static_cast<uint32_t>(records_.size()); }
   bool has_room() const {
     return size() < records_.size() && keeper_->free() != 0;
   }

@@ -176,6 +176,13 @@ class Requester {
   bool PollBefore(SendCompletion& out, uint32_t limit);
   // All requests before this one are done.
   uint32_t una() const { return una_; }
+  // For logs of inputs: the ring, whose entries from head() on are read again;
+  // the next one to cut; and the end of those that were seen.
+  const WorkQueueView& sq() const { return sq_; }
+  const mem::MrTable& mrs() const { return *mrs_; }
+  uint32_t head() const { return head_; }
+  uint32_t next() const { return next_; }
+  uint32_t posted() const { return posted_; }
   // For inspection: requests that were sent and are not done, and how many of
   // them wait for an answer.
   uint32_t under_way() const { return next_ - una_; }

@@ -173,6 +173,14 @@ class Responder {
   // acknowledged.
   uint32_t answers_under_way() const { return end_ - first_; }
   uint32_t ird() const { return config_.ird; }  // as last started
+  // For logs of inputs: calls f(key) for the memory of each of them.
+  template <typename F>
+  void VisitKeys(F&& f) const {
+    for (uint32_t i = first_; i != end_; ++i) {
+      f(MrKey{answers_[i & mask_].stag});
+    }
+  }
+  const RecvQueue& recv_queue() const { return *rq_; }
   bool InMessage() const { return offset_ != 0; }
   // The next segment of the oldest answer that is not yet cut to its end. An
   // error (then there is no segment): its memory is not the peer's any more.

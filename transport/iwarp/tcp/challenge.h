@@ -22,21 +22,31 @@ class ChallengeBudget {
 
   //= RFC 5961 7: the number of challenge ACKs in a period is limited
   bool Take(Time now) {
-    const auto second = static_cast<uint64_t>(now.ns() / 1'000'000'000);
-    if (second != second_ || !started_) {
-      started_ = true;
-      second_ = second;
-      left_ = per_second_ / 2 + static_cast<uint32_t>(SipHash(key_, second) %
-                                                      (per_second_ / 2 + 1));
-    }
-    if (left_ == 0) return false;
-    --left_;
-    ++taken_;
-    return true;
+    const uint32_t left = LeftAt(now);
+    SetLeft(now, left - (left != 0 ? 1 : 0));
+    taken_ += left != 0 ? 1 : 0;
+    return left != 0;
+  }
+  // How many more there may be in the second of `now`.
+  uint32_t LeftAt(Time now) const {
+    const uint64_t second = SecondOf(now);
+    if (second == second_ && started_) return left_;
+    return per_second_ / 2 +
+           static_cast<uint32_t>(SipHash(key_, second) % (per_second_ / 2 + 1));
+  }
+  // Also for replays, which do not have the key.
+  void SetLeft(Time now, uint32_t left) {
+    started_ = true;
+    second_ = SecondOf(now);
+    left_ = left;
   }
   uint64_t taken() const { return taken_; }
 
  private:
+  static uint64_t SecondOf(Time now) {
+    return static_cast<uint64_t>(now.ns() / 1'000'000'000);
+  }
+
   NumberKey key_;
   uint32_t per_second_;
   uint64_t second_ = 0;

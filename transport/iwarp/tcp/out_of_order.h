@@ -29,6 +29,9 @@ class RangePool {
   RangePool& operator=(const RangePool&) = delete;
 
   uint32_t free_count() const { return free_count_; }
+  // For replays: others have all but so many. REQUIRES: at most as many as are
+  // free.
+  void SetFree(uint32_t count) { free_count_ = count; }
 
  private:
   friend class OutOfOrder;

@@ -39,7 +39,10 @@ uint32_t SegmentSlab::TakeJoined(uint8_t order) {
   uint8_t from = order;
   while (from <= kMaxOrder && free_[from] == kNone) ++from;
   if (from > kMaxOrder) {
-    if (at_hand_count_ == 0) return kNone;
+    if (at_hand_count_ == 0) {
+      ++refused_;
+      return kNone;
+    }
     while (at_hand_count_ != 0) Join(at_hand_[--at_hand_count_], 0);
     return TakeJoined(order);
   }

@@ -65,6 +65,8 @@ class SegmentSlab {
     return &records_[uint64_t{block} * kBlockRecords];
   }
   uint32_t free_blocks() const { return free_blocks_ + at_hand_count_; }
+  // How often there was no room, ever.
+  uint64_t refused() const { return refused_; }
 
  private:
   static constexpr uint8_t kNotFree = UINT8_MAX;
@@ -83,6 +85,7 @@ class SegmentSlab {
   std::vector<Block> blocks_;
   std::array<uint32_t, kMaxOrder + 1> free_;
   uint32_t free_blocks_ = 0;
+  uint64_t refused_ = 0;
   // Small blocks that are free but not joined. A connection with one message
   // under way at a time takes and returns one for each message; joining it took
   // 900 of the 10 700 instructions of half a round trip.

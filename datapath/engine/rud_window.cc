@@ -1,0 +1,120 @@
+#include "datapath/engine/rud_window.h"
+
+#include <algorithm>
+
+#include "ras/facts/facts.h"
+#include "transport/base/check.h"
+
+namespace urnic {
+namespace {
+
+bool IsFree(const std::unique_ptr<RudPeer>& peer) { return peer == nullptr; }
+
+}  // namespace
+
+RudWindow::RudWindow(const EngineQpConfig& config,
+                     const RudWindowConfig& window, rud::ContextPool* contexts)
+    : EngineQp(Kind::kRudWindow, config),
+      contexts_(*contexts),
+      core_({.number = config.limits.qpn,
+             .job = window.job,
+             .key = window.key,
+             .max_payload = window.max_payload},
+            contexts, window.tces, window.send, window.receive) {}
+
+RudWindow::~RudWindow() {
+  for (const uint32_t number : owned_) {
+    core_.Forget(number);
+    contexts_.Release(number);
+  }
+}
+
+uint32_t RudWindow::AddPeer(const net::Path& path) {
+  auto peer = std::make_unique<RudPeer>();
+  peer->path = path;
+  peer->sent = wire::RudCrcOfAddresses(path.headers.src(), path.remote);
+  peer->received = wire::RudCrcOfAddresses(path.remote, path.local);
+  const auto free = std::ranges::find_if(peers_, IsFree);
+  const auto index = static_cast<uint32_t>(free - peers_.begin());
+  if (free == peers_.end()) {
+    peers_.push_back(std::move(peer));
+  } else {
+    *free = std::move(peer);
+  }
+  return index + 1;
+}
+
+bool RudWindow::RemovePeer(uint32_t number) {
+  if (FindPeer(number) == nullptr) return false;
+  peers_[number - 1] = nullptr;
+  return true;
+}
+
+uint32_t RudWindow::NumberOfPeer(const wire::Gid& local,
+                                 const wire::Gid& remote) const {
+  for (uint32_t i = 0; i < peers_.size(); ++i) {
+    const RudPeer* const peer = peers_[i].get();
+    if (peer != nullptr && peer->path.remote == remote &&
+        peer->path.local == local) {
+      return i + 1;
+    }
+  }
+  return 0;
+}
+
+std::optional<rud::ContextId> RudWindow::AcquireContext() {
+  const std::optional<rud::ContextId> id = contexts_.Acquire(qpn());
+  if (id.has_value()) owned_.push_back(id->number);
+  return id;
+}
+
+bool RudWindow::ReleaseContext(rud::ContextId id) {
+  const rud::Context* const context = contexts_.Find(id.number, qpn());
+  if (context == nullptr || context->key != id.key) return false;
+  core_.Forget(id.number);
+  contexts_.Release(id.number);
+  std::erase(owned_, id.number);
+  return true;
+}
+
+FlowResult RudWindow::Modify(QpState target, const QpConfig& config,
+                             FlowSink&) {
+  URNIC_CHECK(target != QpState::kReset);
+  config_ = config;
+  target_ = target;
+  if (target == QpState::kErr) {
+    core_.Fail();
+    told_ = true;  // it was wanted
+  }
+  return SettleNow();
+}
+
+FlowResult RudWindow::SettleNow() {
+  core_.FinishTransmit();
+  core_.Flush();
+  return Result();
+}
+
+FlowResult RudWindow::Result() {
+  FlowResult result;
+  result.state = core_.failed() ? QpState::kErr : target_;
+  if (core_.failed() && !std::exchange(told_, true))
+    result.event = QpEvent::kAccessError;
+  result.has_work = target_ >= QpState::kRts && core_.HasWork();
+  return result;
+}
+
+void RudWindow::DescribeWork(Time, FactWriter& facts) const {
+  facts.Add("contexts", static_cast<uint64_t>(owned_.size()));
+  facts.Add("peers",
+            peers_.size() -
+                static_cast<uint64_t>(std::ranges::count_if(peers_, IsFree)));
+}
+
+void RudWindow::ForEachPath(const std::function<void(net::Path&)>& visit) {
+  for (const auto& peer : peers_) {
+    if (peer != nullptr) visit(peer->path);
+  }
+}
+
+}  // namespace urnic

@@ -1,0 +1,145 @@
+#pragma once
+
+// An adapter window of RUD (docs/design/0014-rud.md), as the engine sees it:
+// its core, its peers, its contexts. It is a queue pair, because it has a
+// number, states, an owner and a doorbell; but not one of RoCE: its packets are
+// RUD's, and each names its peer.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "datapath/engine/engine_qp.h"
+#include "datapath/engine/flow_sink.h"
+#include "transport/net/path.h"
+#include "transport/net/path_users.h"
+#include "transport/rud/window.h"
+#include "transport/wire/rud.h"
+
+namespace urnic {
+
+// Of EngineQpConfig. Pool and tables outlive the window, and so does the memory
+// of the rings.
+struct RudWindowConfig {
+  uint32_t job = 0;
+  uint32_t key = 0;
+  uint32_t max_payload = 0;  // bytes of a packet that the link carries
+  rud::SendFifo send;
+  rud::ReceiveFifo receive;
+  const rud::TceTables* tces = nullptr;
+};
+
+// One host that a window talks to, along one path.
+struct RudPeer {
+  net::Path path;
+  wire::Crc32c sent;      // of the addresses of packets to it
+  wire::Crc32c received;  // and from it
+};
+
+// Created and destroyed through QpTable. Thread: the token holder.
+class RudWindow final : public EngineQp, public net::PathUsers {
+ public:
+  // `contexts` outlives the window.
+  RudWindow(const EngineQpConfig& config, const RudWindowConfig& window,
+            rud::ContextPool* contexts);
+  // Gives back its contexts.
+  ~RudWindow() override;
+
+  // REQUIRES: kind() is kRudWindow.
+  static RudWindow& Of(Flow& flow) { return static_cast<RudWindow&>(flow); }
+
+  // --- Control
+  // -----------------------------------------------------------------
+
+  // A host that the window may talk to: packets from others are dropped.
+  // Returns its number for urnic_rud_send.peer; never 0.
+  uint32_t AddPeer(const net::Path& path);
+  // False: there is none with this number.
+  bool RemovePeer(uint32_t number);
+  // Nullopt: none is free.
+  std::optional<rud::ContextId> AcquireContext();
+  // False: it is not the window's.
+  bool ReleaseContext(rud::ContextId id);
+
+  // --- Packets
+  // -----------------------------------------------------------------
+
+  // Null: no such peer.
+  RudPeer* FindPeer(uint32_t number) {
+    return number - 1 < peers_.size() ? peers_[number - 1].get() : nullptr;
+  }
+  // The number of the peer with these addresses; 0: none.
+  uint32_t NumberOfPeer(const wire::Gid& local, const wire::Gid& remote) const;
+
+  // Handles the packets of a burst, and executes their effects.
+  // `on_verdict(RxVerdict)` is called for each, in order.
+  template <typename F>
+  FlowResult OnBurst(std::span<const rud::RxPacket> packets, FlowSink& sink,
+                     F&& on_verdict) {
+    Burst<F> burst{sink, on_verdict};
+    core_.OnBurst(packets, burst);
+    for (const Placement& placement :
+         std::span(burst.placements, burst.count)) {
+      if (!sink.ExecuteAlone(placement)) core_.OnPlacementFault(placement);
+    }
+    core_.FinishBurst();
+    return Result();
+  }
+  uint32_t Transmit(std::span<rud::TxPacket> packets) {
+    return core_.Transmit(packets);
+  }
+  void OnGatherFault(const rud::TxPacket& packet) {
+    core_.OnGatherFault(packet);
+  }
+
+  // --- As a queue pair and a flow
+  // ----------------------------------------------
+
+  const net::Path* common_path() const override { return nullptr; }
+  FlowResult OnTimer(Time, FlowSink& sink) override { return Settle(sink); }
+  FlowResult Settle(FlowSink&) override { return SettleNow(); }
+  FlowResult Settle(TracedSink&) override { return SettleNow(); }
+
+  // REQUIRES: not to RESET. A window that has failed stays so.
+  FlowResult Modify(QpState target, const QpConfig& config,
+                    FlowSink& sink) override;
+  void Reconfigure(const QpConfig& config) override { config_ = config; }
+  const QpConfig& config() const override { return config_; }
+  RequesterCounters counters() const override { return {}; }
+  void DescribeWork(Time now, FactWriter& facts) const override;
+  void DescribeFailure(Failure&) const override {}
+  // Windows have no images yet.
+  void AppendImage(Time, std::string&) const override {}
+
+  void ForEachPath(const std::function<void(net::Path&)>& visit) override;
+
+ private:
+  template <typename F>
+  struct Burst {
+    Burst(FlowSink& to, F& tell) : sink(to), on_verdict(tell) {}
+    void Place(const Placement& placement) { placements[count++] = placement; }
+    void Count(RxVerdict verdict) {
+      sink.Count(verdict);
+      on_verdict(verdict);
+    }
+
+    FlowSink& sink;
+    F& on_verdict;
+    uint32_t count = 0;
+    Placement placements[rud::kBurstMax];
+  };
+
+  FlowResult SettleNow();
+  FlowResult Result();
+
+  rud::ContextPool& contexts_;
+  rud::Window core_;
+  QpConfig config_;
+  QpState target_ = QpState::kReset;  // as Modify() has set it
+  bool told_ = false;                 // the owner, that it has failed
+  std::vector<std::unique_ptr<RudPeer>> peers_;
+  std::vector<uint32_t> owned_;  // contexts
+};
+
+}  // namespace urnic

@@ -1,0 +1,244 @@
+// Two RNICs with a window each, over a pair of rings; and one that talks to
+// itself. The rules of the protocol are in transport/rud/window_test.cc.
+
+#include "datapath/engine/rud_window.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "tests/support/nic_node.h"
+
+namespace urnic {
+namespace {
+
+constexpr uint32_t kJob = 5;
+constexpr uint32_t kEntries = 64;
+constexpr uint32_t kSlotBytes = 1024;
+
+// One RNIC and its window.
+class Node : public testing::NicNode {
+ public:
+  Node(const std::string& dev, uint32_t ip)
+      : NicNode(testing::OpenTestPort(dev), wire::Gid::FromIpv4(ip), {}, 64),
+        tces_(tce_storage_, ip) {
+    RudWindowConfig window = {
+        .job = kJob,
+        .key = 77,
+        .max_payload = kSlotBytes,
+        .send = rud::SendFifo(sends_.data(), kEntries, &send_indices_,
+                              send_slots_.data(), kSlotBytes),
+        .receive =
+            rud::ReceiveFifo(receives_.data(), kEntries, &receive_indices_,
+                             receive_slots_.data(), kSlotBytes),
+        .tces = &tces_};
+    EngineQpConfig config;
+    config.service = QpService::kRud;
+    config.rud = &window;
+    Engine::ControlScope scope(engine());
+    window_ = &RudWindow::Of(**engine().qps().Create(config));
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts})
+      engine().qps().Modify(*window_, state, {});
+    pvo_ =
+        tces_
+            .Register(kJob, address(0), kMemoryBytes,
+                      mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead,
+                      rud::PageSize::k4K)
+            .value();
+  }
+  ~Node() {
+    {
+      Engine::ControlScope scope(engine());
+      engine().qps().Destroy(window_);
+    }
+    EndNic();
+  }
+
+  RudWindow& window() { return *window_; }
+  rud::Pvo pvo() const { return pvo_; }
+  rud::TceTables& tces() { return tces_; }
+
+  uint32_t AddPeer(const net::Path& path) {
+    Engine::ControlScope scope(engine());
+    return window_->AddPeer(path);
+  }
+  rud::ContextId Acquire() {
+    Engine::ControlScope scope(engine());
+    return window_->AcquireContext().value();
+  }
+  void Post(const urnic_rud_send& command) {
+    sends_[send_indices_.producer % kEntries] = command;
+    std::atomic_ref(send_indices_.producer)
+        .fetch_add(1, std::memory_order_release);
+    engine().Doorbell(*window_);
+  }
+  uint32_t StatusOf(uint32_t index) const { return sends_[index].status; }
+  std::optional<urnic_rud_receive> Poll() {
+    urnic_rud_receive& entry = receives_[receive_indices_.consumer % kEntries];
+    if (entry.type == 0) return std::nullopt;
+    const urnic_rud_receive got = entry;
+    entry.type = 0;
+    ++receive_indices_.consumer;
+    return got;
+  }
+  const uint8_t* SlotOf(uint32_t index) const {
+    return &receive_slots_[size_t{index} * kSlotBytes];
+  }
+
+ private:
+  std::vector<rud::Tce> tce_storage_ =
+      std::vector<rud::Tce>(rud::TceTables::kTables * size_t{512});
+  rud::TceTables tces_;
+  std::vector<urnic_rud_send> sends_ = std::vector<urnic_rud_send>(kEntries);
+  std::vector<uint8_t> send_slots_ =
+      std::vector<uint8_t>(kEntries * kSlotBytes);
+  urnic_queue_indices send_indices_ = {};
+  std::vector<urnic_rud_receive> receives_ =
+      std::vector<urnic_rud_receive>(kEntries);
+  std::vector<uint8_t> receive_slots_ =
+      std::vector<uint8_t>(kEntries * kSlotBytes);
+  urnic_queue_indices receive_indices_ = {};
+  RudWindow* window_ = nullptr;
+  rud::Pvo pvo_;
+};
+
+class RudWindowTest : public ::testing::Test {
+ protected:
+  RudWindowTest() : a_("ring:rud:a", 0x0a010001), b_("ring:rud:b", 0x0a010002) {
+    to_b_ = a_.AddPeer(testing::FindPath(a_, b_));
+    b_.AddPeer(testing::FindPath(b_, a_));
+    std::iota(a_.memory(), a_.memory() + 65536, uint8_t{3});
+  }
+
+  urnic_rud_send Command(uint8_t opcode, uint32_t bytes) {
+    urnic_rud_send command = {};
+    command.opcode = opcode;
+    command.notify = URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
+    command.peer = to_b_;
+    command.window = b_.window().qpn();
+    command.local_context = a_.Acquire().value();
+    command.context = b_.Acquire().value();
+    command.tid = 1 << 8;
+    command.local_pvo = a_.pvo().value;
+    command.remote_pvo = b_.pvo().value;
+    command.bytes = bytes;
+    command.stride = kSlotBytes;
+    command.packets = wire::RudAllPackets(wire::RudPackets(bytes, kSlotBytes));
+    return command;
+  }
+  void Run() {
+    for (int i = 0; i < 5; ++i) {
+      a_.engine().Progress();
+      b_.engine().Progress();
+    }
+  }
+
+  Node a_;
+  Node b_;
+  uint32_t to_b_ = 0;
+};
+
+TEST_F(RudWindowTest, AWriteArrivesAndBothEndsAreTold) {
+  for (const uint32_t bytes : {0u, 8u, 1024u, 1025u, 16384u}) {
+    std::memset(b_.memory(), 0, 32768);
+    a_.Post(Command(URNIC_RUD_WRITE, bytes));
+    Run();
+    EXPECT_EQ(std::memcmp(a_.memory(), b_.memory(), bytes), 0) << bytes;
+    const auto done = a_.Poll();
+    ASSERT_TRUE(done.has_value()) << bytes;
+    EXPECT_EQ(done->type, URNIC_RUD_GOT_COMPLETION);
+    const auto told = b_.Poll();
+    ASSERT_TRUE(told.has_value()) << bytes;
+    EXPECT_EQ(told->type, URNIC_RUD_GOT_TRANSFER);
+    EXPECT_EQ(told->total, bytes);
+  }
+}
+
+TEST_F(RudWindowTest, AReadBringsTheBytes) {
+  std::iota(b_.memory(), b_.memory() + 65536, uint8_t{90});
+  a_.Post(Command(URNIC_RUD_READ, 10000));
+  Run();
+  EXPECT_EQ(std::memcmp(a_.memory(), b_.memory(), 10000), 0);
+  EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_TRANSFER);
+  EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+}
+
+TEST_F(RudWindowTest, APacketArrivesInTheFifo) {
+  urnic_rud_send command = {};
+  command.opcode = URNIC_RUD_PACKET;
+  command.flags = URNIC_RUD_INLINE_DATA;
+  command.peer = to_b_;
+  command.window = b_.window().qpn();
+  command.bytes = 5;
+  std::memcpy(command.data, "hello", 5);
+  std::memcpy(command.tag, "sixteen bytes ..", 16);
+  a_.Post(command);
+  Run();
+  const auto got = b_.Poll();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->bytes, 5u);
+  EXPECT_EQ(std::memcmp(got->tag, command.tag, 16), 0);
+  EXPECT_EQ(std::memcmp(b_.SlotOf(0), "hello", 5), 0);
+  EXPECT_EQ(got->source_window, a_.window().qpn());
+}
+
+TEST_F(RudWindowTest, AStrangerIsNotHeard) {
+  {
+    Engine::ControlScope scope(b_.engine());
+    EXPECT_TRUE(b_.window().RemovePeer(1));
+    EXPECT_FALSE(b_.window().RemovePeer(1));
+  }
+  a_.Post(Command(URNIC_RUD_WRITE, 8));
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudUnknownPeer), 1u);
+  EXPECT_FALSE(b_.Poll().has_value());
+  EXPECT_FALSE(a_.Poll().has_value());
+}
+
+TEST_F(RudWindowTest, AnUnknownWindowIsCounted) {
+  urnic_rud_send command = Command(URNIC_RUD_WRITE, 8);
+  command.window ^= 0x10;
+  a_.Post(command);
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudUnknownWindow), 1u);
+}
+
+TEST_F(RudWindowTest, AWindowInErrDropsPacketsAndFlushesCommands) {
+  {
+    Engine::ControlScope scope(b_.engine());
+    b_.engine().qps().Modify(b_.window(), QpState::kErr, {});
+  }
+  a_.Post(Command(URNIC_RUD_WRITE, 8));
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudWindowFailed), 1u);
+  b_.Post(urnic_rud_send{});
+  Run();
+  EXPECT_EQ(b_.StatusOf(0), URNIC_RUD_FLUSHED);
+}
+
+TEST(RudLoop, AWindowWritesToItself) {
+  Node node("loop", 0x0a020001);
+  const net::Path path = testing::FindPath(node, node);
+  urnic_rud_send command = {};
+  command.opcode = URNIC_RUD_WRITE;
+  command.notify = URNIC_RUD_NOTIFY_SOURCE;
+  command.peer = node.AddPeer(path);
+  command.window = node.window().qpn();
+  command.local_context = node.Acquire().value();
+  command.context = node.Acquire().value();
+  command.tid = 1 << 8;
+  command.local_pvo = node.pvo().value;
+  command.remote_pvo = node.pvo().value + 4096;
+  command.bytes = 2000;
+  command.stride = 512;
+  command.packets = 0xf;
+  std::iota(node.memory(), node.memory() + 2000, uint8_t{1});
+  node.Post(command);
+  for (int i = 0; i < 10; ++i) node.engine().Progress();
+  EXPECT_EQ(std::memcmp(node.memory(), node.memory() + 4096, 2000), 0);
+  EXPECT_EQ(node.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+}
+
+}  // namespace
+}  // namespace urnic
