@@ -23,10 +23,8 @@ RudWindow::RudWindow(const EngineQpConfig& config,
             contexts, window.tces, window.send, window.receive) {}
 
 RudWindow::~RudWindow() {
-  for (const uint32_t number : owned_) {
-    core_.Forget(number);
-    contexts_.Release(number);
-  }
+  core_.ForgetAll();
+  for (const uint32_t number : owned_) contexts_.Release(number);
 }
 
 uint32_t RudWindow::AddPeer(const net::Path& path) {
@@ -37,26 +35,29 @@ uint32_t RudWindow::AddPeer(const net::Path& path) {
   const auto free = std::ranges::find_if(peers_, IsFree);
   const auto index = static_cast<uint32_t>(free - peers_.begin());
   if (free == peers_.end()) {
+    if (index == kMaxPeers) return 0;
     peers_.push_back(std::move(peer));
   } else {
     *free = std::move(peer);
   }
-  return index + 1;
+  // Variant 0 is not used: no number is 0.
+  peers_[index]->number =
+      ((++peers_added_ % kVariants + 1) << kPeerBits) | index;
+  return peers_[index]->number;
 }
 
 bool RudWindow::RemovePeer(uint32_t number) {
   if (FindPeer(number) == nullptr) return false;
-  peers_[number - 1] = nullptr;
+  peers_[number % kMaxPeers] = nullptr;
   return true;
 }
 
 uint32_t RudWindow::NumberOfPeer(const wire::Gid& local,
                                  const wire::Gid& remote) const {
-  for (uint32_t i = 0; i < peers_.size(); ++i) {
-    const RudPeer* const peer = peers_[i].get();
+  for (const auto& peer : peers_) {
     if (peer != nullptr && peer->path.remote == remote &&
         peer->path.local == local) {
-      return i + 1;
+      return peer->number;
     }
   }
   return 0;

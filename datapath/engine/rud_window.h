@@ -32,6 +32,7 @@ struct RudWindowConfig {
 
 // One host that a window talks to, along one path.
 struct RudPeer {
+  uint32_t number = 0;
   net::Path path;
   wire::Crc32c sent;      // of the addresses of packets to it
   wire::Crc32c received;  // and from it
@@ -49,11 +50,14 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   // REQUIRES: kind() is kRudWindow.
   static RudWindow& Of(Flow& flow) { return static_cast<RudWindow&>(flow); }
 
-  // --- Control
-  // -----------------------------------------------------------------
+  static constexpr uint32_t kPeerBits = 16;
+  static constexpr uint32_t kMaxPeers = 1u << kPeerBits;
+
+  // --- Control ---------------------------------------------------------------
 
   // A host that the window may talk to: packets from others are dropped.
-  // Returns its number for urnic_rud_send.peer; never 0.
+  // Returns its number for urnic_rud_send.peer, which is not used again soon:
+  // answers to the one before must not go to the next. 0: there are kMaxPeers.
   uint32_t AddPeer(const net::Path& path);
   // False: there is none with this number.
   bool RemovePeer(uint32_t number);
@@ -62,12 +66,14 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   // False: it is not the window's.
   bool ReleaseContext(rud::ContextId id);
 
-  // --- Packets
-  // -----------------------------------------------------------------
+  // --- Packets --------------------------------------------------------------
 
   // Null: no such peer.
   RudPeer* FindPeer(uint32_t number) {
-    return number - 1 < peers_.size() ? peers_[number - 1].get() : nullptr;
+    const uint32_t index = number % kMaxPeers;
+    if (index >= peers_.size()) return nullptr;
+    RudPeer* const peer = peers_[index].get();
+    return peer != nullptr && peer->number == number ? peer : nullptr;
   }
   // The number of the peer with these addresses; 0: none.
   uint32_t NumberOfPeer(const wire::Gid& local, const wire::Gid& remote) const;
@@ -93,8 +99,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     core_.OnGatherFault(packet);
   }
 
-  // --- As a queue pair and a flow
-  // ----------------------------------------------
+  // --- As a queue pair and a flow -------------------------------------------
 
   const net::Path* common_path() const override { return nullptr; }
   FlowResult OnTimer(Time, FlowSink& sink) override { return Settle(sink); }
@@ -115,6 +120,8 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   void ForEachPath(const std::function<void(net::Path&)>& visit) override;
 
  private:
+  static constexpr uint32_t kVariants = 0xffff;
+
   template <typename F>
   struct Burst {
     Burst(FlowSink& to, F& tell) : sink(to), on_verdict(tell) {}
@@ -139,6 +146,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   QpState target_ = QpState::kReset;  // as Modify() has set it
   bool told_ = false;                 // the owner, that it has failed
   std::vector<std::unique_ptr<RudPeer>> peers_;
+  uint32_t peers_added_ = 0;
   std::vector<uint32_t> owned_;  // contexts
 };
 

@@ -107,7 +107,7 @@ class RudWindowTest : public ::testing::Test {
  protected:
   RudWindowTest() : a_("ring:rud:a", 0x0a010001), b_("ring:rud:b", 0x0a010002) {
     to_b_ = a_.AddPeer(testing::FindPath(a_, b_));
-    b_.AddPeer(testing::FindPath(b_, a_));
+    to_a_ = b_.AddPeer(testing::FindPath(b_, a_));
     std::iota(a_.memory(), a_.memory() + 65536, uint8_t{3});
   }
 
@@ -137,6 +137,7 @@ class RudWindowTest : public ::testing::Test {
   Node a_;
   Node b_;
   uint32_t to_b_ = 0;
+  uint32_t to_a_ = 0;
 };
 
 TEST_F(RudWindowTest, AWriteArrivesAndBothEndsAreTold) {
@@ -186,14 +187,24 @@ TEST_F(RudWindowTest, APacketArrivesInTheFifo) {
 TEST_F(RudWindowTest, AStrangerIsNotHeard) {
   {
     Engine::ControlScope scope(b_.engine());
-    EXPECT_TRUE(b_.window().RemovePeer(1));
-    EXPECT_FALSE(b_.window().RemovePeer(1));
+    EXPECT_TRUE(b_.window().RemovePeer(to_a_));
+    EXPECT_FALSE(b_.window().RemovePeer(to_a_));
   }
   a_.Post(Command(URNIC_RUD_WRITE, 8));
   Run();
   EXPECT_EQ(b_.count(RxVerdict::kRudUnknownPeer), 1u);
   EXPECT_FALSE(b_.Poll().has_value());
   EXPECT_FALSE(a_.Poll().has_value());
+}
+
+TEST_F(RudWindowTest, ThePeerThatComesNextHasAnotherNumber) {
+  Engine::ControlScope scope(b_.engine());
+  const net::Path path = b_.window().FindPeer(to_a_)->path;
+  ASSERT_TRUE(b_.window().RemovePeer(to_a_));
+  const uint32_t next = b_.window().AddPeer(path);
+  EXPECT_NE(next, to_a_);
+  EXPECT_EQ(b_.window().FindPeer(to_a_), nullptr);
+  EXPECT_NE(b_.window().FindPeer(next), nullptr);
 }
 
 TEST_F(RudWindowTest, AnUnknownWindowIsCounted) {

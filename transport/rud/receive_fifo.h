@@ -47,8 +47,8 @@ class ReceiveFifo {
                   payload.size());
     }
     urnic_rud_receive& to = entries_[place];
-    //= document C: the first line of an entry, by which the program sees that
-    //= there is one, is written when all else is in memory
+    // Document C: the first line of an entry, by which the program sees that
+    // there is one, is written when all else is in memory
     constexpr size_t kFirst = sizeof(uint32_t);
     std::memcpy(reinterpret_cast<uint8_t*>(&to) + kFirst,
                 reinterpret_cast<const uint8_t*>(&entry) + kFirst,

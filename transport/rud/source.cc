@@ -70,9 +70,9 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   Context* const context = contexts_.Find(id.number, config_.number);
   if (context == nullptr) return RxVerdict::kRudUnknownContext;
   if (context->key != id.key) return RxVerdict::kRudOldContext;
-  //= document C: a read request is dropped silently if its context is busy
+  // Document C: a read request is dropped silently if its context is busy
   if (IsBusy(*context)) return RxVerdict::kRudBusy;
-  //= document C: a read request is ignored if its tid is not larger than that
+  // Document C: a read request is ignored if its tid is not larger than that
   // of = the context
   const uint64_t tid = packet.transfer().tid.value();
   if (tid <= context->tid) return RxVerdict::kRudStale;
@@ -163,7 +163,7 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
       verdict = RxVerdict::kRudUnknownContext;
       continue;
     }
-    //= document C: the upper layer ignores completions with stale tids
+    // Document C: the upper layer ignores completions with stale tids
     // Those of another transfer. An older attempt that is complete is as good
     // as the last one.
     if (TransferOf(context->tid) != TransferOf(done.tid.value()) ||

@@ -15,7 +15,7 @@ Context* Target::FindContext(const RxPacket& packet, RxVerdict& verdict) {
     verdict = RxVerdict::kRudOldContext;
     return nullptr;
   }
-  //= document C: a packet with a tid less than that of the context is stale,
+  // Document C: a packet with a tid less than that of the context is stale,
   // and = is discarded
   if (packet.transfer().tid.value() < context->tid) {
     verdict = RxVerdict::kRudStale;
@@ -51,8 +51,8 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
   if (is_new && (TransferOf(tid) != TransferOf(context.tid) ||
                  context.state == ContextState::kIdle ||
                  context.state == ContextState::kAwaiting)) {
-    //= document C: a packet with a larger tid is the first of a new transfer,
-    //= and the context is initialized from it
+    // Document C: a packet with a larger tid is the first of a new transfer,
+    // and the context is initialized from it
     context.BeginReceiving(data.total.value(), data.stride.value(),
                            packet.base->notify);
   }
@@ -106,7 +106,7 @@ RxVerdict Target::Translate(Context& context, const RxPacket& packet,
       return RxVerdict::kRudStaleKey;
     case PvoFault::kBounds:
     case PvoFault::kRights:
-      //= document C: a packet that would violate memory protection is
+      // Document C: a packet that would violate memory protection is
       // discarded, = the transfer is never reported complete, and the upper
       // layer is told
       notifier_.End(context, pvo.value);
@@ -178,7 +178,7 @@ RxVerdict Target::OnPacket(const RxPacket& packet) {
   entry.peer = packet.peer;
   static_assert(sizeof(entry.tag) == sizeof(wire::RudTag));
   std::memcpy(entry.tag, packet.tag().bytes, sizeof(entry.tag));
-  //= document C: when the receive FIFO is full, packets are discarded silently
+  // Document C: when the receive FIFO is full, packets are discarded silently
   return fifo_.Push(entry, {packet.payload, packet.payload_bytes})
              ? RxVerdict::kAccept
              : RxVerdict::kRudFifoFull;
