@@ -268,7 +268,8 @@ TEST_F(WindowTest, AWrongCommandSaysWhatIsWrong) {
   c = Command(URNIC_RUD_WRITE, Tid(1), 8);
   c.packets = 0b10;
   EXPECT_EQ(status(c), URNIC_RUD_BAD_REQUEST);
-  c = Command(URNIC_RUD_WRITE, Tid(1), 65 * kStride);
+  c = Command(URNIC_RUD_WRITE, Tid(1), 64 * kStride);
+  c.bytes = 65 * kStride;
   EXPECT_EQ(status(c), URNIC_RUD_BAD_REQUEST);
   c = Command(URNIC_RUD_WRITE, Tid(1), 8);
   c.stride = 0;
