@@ -49,6 +49,12 @@ void IwarpConnection::BurstSink<Sink>::Complete(const RecvCompletion& done) {
   sink.Complete(done);
 }
 
+// For iwarp_logged.cc.
+template void IwarpConnection::BurstSink<FlowSink>::Complete(
+    const RecvCompletion&);
+template void IwarpConnection::BurstSink<TracedSink>::Complete(
+    const RecvCompletion&);
+
 template <typename Sink>
 void IwarpConnection::WriteReceives(Sink& sink) {
   if (is_logged_) return WriteLoggedReceives(sink);
