@@ -70,8 +70,7 @@ std::optional<rud::ContextId> RudWindow::AcquireContext() {
 }
 
 bool RudWindow::ReleaseContext(rud::ContextId id) {
-  const rud::Context* const context = contexts_.Find(id.number, qpn());
-  if (context == nullptr || context->key != id.key) return false;
+  if (contexts_.Find(id, qpn()) == nullptr) return false;
   core_.Forget(id.number);
   contexts_.Release(id.number);
   std::erase(owned_, id.number);

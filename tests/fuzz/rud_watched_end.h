@@ -176,8 +176,7 @@ class RudWatchedEnd {
     for (uint32_t i = 0; i < pool.size(); ++i) busy += pool.At(i).window != 0;
     URNIC_CHECK(busy == owned_.size());
     for (const rud::ContextId id : owned_) {
-      const rud::Context* context =
-          pool.Find(id.number, rnic_.config().window.number);
+      const rud::Context* context = pool.Find(id, rnic_.config().window.number);
       URNIC_CHECK(context != nullptr && context->key == id.key);
       // Nothing ends such a context but its own transfer.
       URNIC_CHECK(!context->is_own ||

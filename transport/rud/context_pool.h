@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "ras/metrics/rx_verdict.h"
 #include "transport/base/check.h"
 #include "transport/wire/rud.h"
 
@@ -120,11 +121,25 @@ class ContextPool {
   // before is for any of them. REQUIRES: all windows have forgotten theirs.
   void OnRecovery();
 
-  // Null: no such context, or not of this window.
-  Context* Find(uint32_t number, uint32_t window) {
-    if (number >= contexts_.size()) return nullptr;
-    Context& context = contexts_[number];
-    return context.window == window ? &context : nullptr;
+  // The context that a packet for this window, or its program, names. Null: the
+  // verdict says why not.
+  Context* Find(ContextId id, uint32_t window, RxVerdict& verdict) {
+    Context* const context =
+        id.number < contexts_.size() ? &contexts_[id.number] : nullptr;
+    if (context == nullptr || context->window != window) {
+      verdict = RxVerdict::kRudUnknownContext;
+      return nullptr;
+    }
+    if (context->key != id.key) {
+      verdict = RxVerdict::kRudOldContext;
+      return nullptr;
+    }
+    return context;
+  }
+  // The same for a caller to whom the reason does not matter.
+  Context* Find(ContextId id, uint32_t window) {
+    RxVerdict unused = RxVerdict::kAccept;
+    return Find(id, window, unused);
   }
   Context& At(uint32_t number) { return contexts_[number]; }
   uint32_t NumberOf(const Context& context) const {

@@ -46,14 +46,14 @@ TEST(ContextPool, AnEmptyPoolGivesAgainWhatItGetsBack) {
 TEST(ContextPool, OnlyTheOwnerFindsIt) {
   std::vector<Context> storage(2);
   ContextPool pool(storage, 1);
-  EXPECT_EQ(pool.Find(0, kWindow), nullptr);
+  EXPECT_EQ(pool.Find({0, storage[0].key}, kWindow), nullptr);
   const ContextId id = pool.Acquire(kWindow).value();
-  EXPECT_NE(pool.Find(id.number, kWindow), nullptr);
-  EXPECT_EQ(pool.Find(id.number, kWindow + 1), nullptr);
-  EXPECT_EQ(pool.Find(2, kWindow), nullptr);
-  EXPECT_EQ(pool.Find(UINT32_MAX, kWindow), nullptr);
+  EXPECT_NE(pool.Find(id, kWindow), nullptr);
+  EXPECT_EQ(pool.Find(id, kWindow + 1), nullptr);
+  EXPECT_EQ(pool.Find({2, id.key}, kWindow), nullptr);
+  EXPECT_EQ(pool.Find({UINT32_MAX, id.key}, kWindow), nullptr);
   pool.Release(id.number);
-  EXPECT_EQ(pool.Find(id.number, kWindow), nullptr);
+  EXPECT_EQ(pool.Find(id, kWindow), nullptr);
 }
 
 TEST(ContextPool, NothingOfTheFormerOwnerRemains) {

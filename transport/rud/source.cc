@@ -47,15 +47,6 @@ uint32_t AppendData(TxPacket& out, wire::RudBase base, const DataPlace& place,
   return offset;
 }
 
-bool StrideFits(uint32_t total, uint32_t stride) {
-  return stride != 0 && wire::RudPackets(total, stride) <= wire::kRudMaxPackets;
-}
-
-bool PacketsFit(uint64_t packets, uint32_t total, uint32_t stride) {
-  return packets != 0 && StrideFits(total, stride) &&
-         (packets & ~wire::RudAllPackets(wire::RudPackets(total, stride))) == 0;
-}
-
 constexpr uint8_t kNotifications =
     URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
 static_assert(URNIC_RUD_NOTIFY_SOURCE == wire::kRudNotifySource);
@@ -66,14 +57,14 @@ static_assert(URNIC_RUD_NOTIFY_TARGET == wire::kRudNotifyTarget);
 // --- Read requests -----------------------------------------------------------
 
 RxVerdict Source::OnReadRequest(const RxPacket& packet) {
-  const ContextId id = IdOf(packet.transfer().context);
-  Context* const context = contexts_.Find(id.number, config_.number);
-  if (context == nullptr) return RxVerdict::kRudUnknownContext;
-  if (context->key != id.key) return RxVerdict::kRudOldContext;
-  // Document C: a read request is dropped silently if its context is busy
+  RxVerdict verdict = RxVerdict::kAccept;
+  Context* const context =
+      contexts_.Find(IdOf(packet.transfer().context), config_.number, verdict);
+  if (context == nullptr) return verdict;
+  // Document C: a read request is dropped silently if its context is busy.
   if (IsBusy(*context)) return RxVerdict::kRudBusy;
-  // Document C: a read request is ignored if its tid is not larger than that
-  // of = the context
+  // Document C: a read request is ignored if its tid is not larger than that of
+  // the context.
   const uint64_t tid = packet.transfer().tid.value();
   if (tid <= context->tid) return RxVerdict::kRudStale;
   const wire::RudRead& read = packet.read();
@@ -157,15 +148,14 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
   RxVerdict verdict = RxVerdict::kAccept;
   for (uint32_t i = 0; i < packet.completions(); ++i) {
     const wire::RudCompletion& done = packet.completion(i);
-    const ContextId id = IdOf(done.source);
-    Context* const context = contexts_.Find(id.number, config_.number);
-    if (context == nullptr || context->key != id.key) {
+    Context* const context = contexts_.Find(IdOf(done.source), config_.number);
+    if (context == nullptr) {
       verdict = RxVerdict::kRudUnknownContext;
       continue;
     }
-    // Document C: the upper layer ignores completions with stale tids
-    // Those of another transfer. An older attempt that is complete is as good
-    // as the last one.
+    // Document C: the upper layer ignores completions with stale tids. Here
+    // those are of another transfer: an older attempt that is complete is as
+    // good as the last one.
     if (TransferOf(context->tid) != TransferOf(done.tid.value()) ||
         context->state != ContextState::kAwaiting) {
       verdict = RxVerdict::kRudStale;
@@ -184,10 +174,9 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
 
 RxVerdict Source::OnNotice(const RxPacket& packet) {
   const wire::RudNotice& notice = packet.notice();
-  const ContextId id = IdOf(packet.transfer().context);
-  Context* const context = contexts_.Find(id.number, config_.number);
-  if (context == nullptr || context->key != id.key)
-    return RxVerdict::kRudUnknownContext;
+  Context* const context =
+      contexts_.Find(IdOf(packet.transfer().context), config_.number);
+  if (context == nullptr) return RxVerdict::kRudUnknownContext;
   const bool refused =
       notice.reason == static_cast<uint8_t>(wire::RudReason::kAccess);
   const bool expected = context->state == ContextState::kAwaiting ||
@@ -210,17 +199,16 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
 // --- Commands ----------------------------------------------------------------
 
 urnic_rud_status Source::TakeContext(Context*& context) {
-  const ContextId id = ContextId::Of(command_.local_context);
-  context = contexts_.Find(id.number, config_.number);
-  if (context == nullptr || context->key != id.key)
-    return URNIC_RUD_BAD_CONTEXT;
+  context =
+      contexts_.Find(ContextId::Of(command_.local_context), config_.number);
+  if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
   if (context->state == ContextState::kSending) return URNIC_RUD_BUSY;
   if (command_.tid <= context->tid) return URNIC_RUD_OLD_TID;
   return URNIC_RUD_SENT;
 }
 
 urnic_rud_status Source::BeginWrite() {
-  if (!PacketsFit(command_.packets, command_.bytes, command_.stride) ||
+  if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
       command_.stride > config_.max_payload) {
     return URNIC_RUD_BAD_REQUEST;
   }
@@ -253,7 +241,7 @@ urnic_rud_status Source::BeginWrite() {
 }
 
 urnic_rud_status Source::BeginRead() {
-  if (!PacketsFit(command_.packets, command_.bytes, command_.stride) ||
+  if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
       command_.flags != 0 || command_.stride > config_.max_payload) {
     return URNIC_RUD_BAD_REQUEST;
   }
@@ -368,7 +356,7 @@ bool Source::SendCommandPacket(TxPacket& out) {
   transfer.tid = Be<uint64_t>(command_.tid);
   out.payload_bytes = 0;
   if (command_.opcode == URNIC_RUD_PACKET) {
-    wire::RudBase base = BaseOf(RudType::kFifo, command_.window);
+    wire::RudBase base = BaseOf(RudType::kFifo);
     base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(command_.bytes));
     wire::RudTag tag;
     std::memcpy(tag.bytes, command_.tag, sizeof(tag.bytes));
@@ -385,11 +373,11 @@ bool Source::SendCommandPacket(TxPacket& out) {
     read.stride = Be<uint16_t>(command_.stride);
     read.target = ToWire(ContextId::Of(command_.local_context));
     read.packets = Be<uint64_t>(command_.packets);
-    appender.Append(BaseOf(RudType::kReadRequest, command_.window));
+    appender.Append(BaseOf(RudType::kReadRequest));
     appender.Append(transfer);
     appender.Append(read);
   } else {
-    appender.Append(BaseOf(RudType::kStateRequest, command_.window));
+    appender.Append(BaseOf(RudType::kStateRequest));
     appender.Append(transfer);
     appender.Append(ToWire(ContextId::Of(command_.local_context)));
   }
@@ -401,7 +389,7 @@ bool Source::SendWritePacket(TxPacket& out) {
   const auto number = static_cast<uint8_t>(std::countr_zero(unsent_));
   unsent_ &= unsent_ - 1;
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
-  wire::RudBase base = BaseOf(RudType::kData, command_.window);
+  wire::RudBase base = BaseOf(RudType::kData);
   base.flags = to_fifo ? wire::kRudToFifo : 0;
   const DataPlace place = {.to = ContextId::Of(command_.context),
                            .from = ContextId::Of(command_.local_context),
@@ -425,15 +413,27 @@ bool Source::SendWritePacket(TxPacket& out) {
 
 // --- Sending -----------------------------------------------------------------
 
-wire::RudBase Source::BaseOf(RudType type, uint32_t window) const {
+wire::RudBase Source::BaseOf(RudType type, uint32_t window,
+                             uint8_t path) const {
   wire::RudBase base;
   base.SetType(type);
-  base.path = command_.path;
-  base.notify = command_.notify;
+  base.path = path;
   base.job = Be<uint32_t>(config_.job);
   base.key = Be<uint32_t>(config_.key);
   base.window = Be<uint32_t>(window);
   base.source_window = Be<uint32_t>(config_.number);
+  return base;
+}
+
+wire::RudBase Source::BaseOf(RudType type) const {
+  wire::RudBase base = BaseOf(type, command_.window, command_.path);
+  base.notify = command_.notify;
+  return base;
+}
+
+wire::RudBase Source::BaseOf(RudType type, const Answer& answer) const {
+  wire::RudBase base = BaseOf(type, answer.window, answer.path);
+  base.flags = answer.marked ? wire::kRudMarked : 0;
   return base;
 }
 
@@ -455,10 +455,7 @@ bool Source::SendAnswer(TxPacket& out) {
 // As many as go to the same window.
 void Source::SendCompletions(TxPacket& out) {
   const Answer first = answers_.Front();
-  wire::RudBase base = BaseOf(RudType::kCompletion, first.window);
-  base.path = first.path;
-  base.notify = 0;
-  base.flags = first.marked ? wire::kRudMarked : 0;
+  wire::RudBase base = BaseOf(RudType::kCompletion, first);
   wire::Appender appender(out.headers + sizeof(base));
   for (uint32_t i = 0; i < wire::kRudMaxCompletions && !answers_.empty(); ++i) {
     const Answer& answer = answers_.Front();
@@ -480,10 +477,6 @@ void Source::SendCompletions(TxPacket& out) {
 
 void Source::SendNotice(TxPacket& out) {
   const Answer& answer = answers_.Front();
-  wire::RudBase base = BaseOf(RudType::kNotice, answer.window);
-  base.path = answer.path;
-  base.notify = 0;
-  base.flags = answer.marked ? wire::kRudMarked : 0;
   wire::RudTransfer transfer;
   transfer.context = ToWire(answer.context);
   transfer.tid = Be<uint64_t>(answer.tid);
@@ -493,7 +486,7 @@ void Source::SendNotice(TxPacket& out) {
   notice.arrived = Be<uint64_t>(answer.arrived);
   notice.pvo = Be<uint64_t>(answer.pvo);
   wire::Appender appender(out.headers);
-  appender.Append(base);
+  appender.Append(BaseOf(RudType::kNotice, answer));
   appender.Append(transfer);
   appender.Append(notice);
   out.header_bytes = static_cast<uint16_t>(appender.size());
@@ -506,8 +499,8 @@ bool Source::SendReadPacket(TxPacket& out) {
   const auto number = static_cast<uint8_t>(std::countr_zero(context.unsent));
   context.unsent &= context.unsent - 1;
   const ContextId own = {contexts_.NumberOf(context), context.key};
-  wire::RudBase base = BaseOf(RudType::kData, context.peer_window);
-  base.path = context.path;
+  wire::RudBase base =
+      BaseOf(RudType::kData, context.peer_window, context.path);
   base.notify = context.notify;
   base.flags = wire::kRudAnswersRead;
   if (context.marked) base.flags |= wire::kRudMarked;

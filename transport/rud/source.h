@@ -82,7 +82,10 @@ class Source {
   bool SendCommandPacket(TxPacket& out);
   bool SendWritePacket(TxPacket& out);
 
-  wire::RudBase BaseOf(wire::RudType type, uint32_t window) const;
+  // Of a packet; of one of the command; of one that answers.
+  wire::RudBase BaseOf(wire::RudType type, uint32_t window, uint8_t path) const;
+  wire::RudBase BaseOf(wire::RudType type) const;
+  wire::RudBase BaseOf(wire::RudType type, const Answer& answer) const;
   void AddRead(Context& context);
   void RemoveFirstRead();
 

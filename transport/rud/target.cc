@@ -5,18 +5,11 @@
 namespace urnic::rud {
 
 Context* Target::FindContext(const RxPacket& packet, RxVerdict& verdict) {
-  const ContextId id = IdOf(packet.transfer().context);
-  Context* const context = contexts_.Find(id.number, config_.number);
-  if (context == nullptr) {
-    verdict = RxVerdict::kRudUnknownContext;
-    return nullptr;
-  }
-  if (context->key != id.key) {
-    verdict = RxVerdict::kRudOldContext;
-    return nullptr;
-  }
-  // Document C: a packet with a tid less than that of the context is stale,
-  // and = is discarded
+  Context* const context =
+      contexts_.Find(IdOf(packet.transfer().context), config_.number, verdict);
+  if (context == nullptr) return nullptr;
+  // Document C: a packet with a tid less than that of the context is stale, and
+  // is discarded.
   if (packet.transfer().tid.value() < context->tid) {
     verdict = RxVerdict::kRudStale;
     return nullptr;
@@ -52,7 +45,7 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
                  context.state == ContextState::kIdle ||
                  context.state == ContextState::kAwaiting)) {
     // Document C: a packet with a larger tid is the first of a new transfer,
-    // and the context is initialized from it
+    // and the context is initialized from it.
     context.BeginReceiving(data.total.value(), data.stride.value(),
                            packet.base->notify);
   }
@@ -107,8 +100,8 @@ RxVerdict Target::Translate(Context& context, const RxPacket& packet,
     case PvoFault::kBounds:
     case PvoFault::kRights:
       // Document C: a packet that would violate memory protection is
-      // discarded, = the transfer is never reported complete, and the upper
-      // layer is told
+      // discarded, the transfer is never reported complete, and the upper layer
+      // is told.
       notifier_.End(context, pvo.value);
       return RxVerdict::kRudAccess;
   }
@@ -147,38 +140,34 @@ void Target::FinishBurst() {
 }
 
 RxVerdict Target::PushData(const RxPacket& packet) {
-  if (packet.payload_bytes > fifo_.slot_bytes()) return RxVerdict::kRudTooLong;
   const wire::RudData& data = packet.data();
   urnic_rud_receive entry = {};
   entry.type = URNIC_RUD_GOT_DATA;
-  entry.flags = packet.marked ? URNIC_RUD_MARKED : 0;
-  entry.path = packet.base->path;
   entry.number = data.number;
-  entry.bytes = static_cast<uint16_t>(packet.payload_bytes);
   entry.stride = data.stride.value();
-  entry.source_window = packet.base->sender_window();
-  entry.peer = packet.peer;
   entry.context = IdOf(data.source).value();
   entry.tid = packet.transfer().tid.value();
   entry.total = data.total.value();
   entry.offset = data.offset.value();
-  return fifo_.Push(entry, {packet.payload, packet.payload_bytes})
-             ? RxVerdict::kAccept
-             : RxVerdict::kRudFifoFull;
+  return Push(entry, packet);
 }
 
 RxVerdict Target::OnPacket(const RxPacket& packet) {
-  if (packet.payload_bytes > fifo_.slot_bytes()) return RxVerdict::kRudTooLong;
   urnic_rud_receive entry = {};
   entry.type = URNIC_RUD_GOT_PACKET;
+  static_assert(sizeof(entry.tag) == sizeof(wire::RudTag));
+  std::memcpy(entry.tag, packet.tag().bytes, sizeof(entry.tag));
+  return Push(entry, packet);
+}
+
+RxVerdict Target::Push(urnic_rud_receive entry, const RxPacket& packet) {
+  if (packet.payload_bytes > fifo_.slot_bytes()) return RxVerdict::kRudTooLong;
   entry.flags = packet.marked ? URNIC_RUD_MARKED : 0;
   entry.path = packet.base->path;
   entry.bytes = static_cast<uint16_t>(packet.payload_bytes);
   entry.source_window = packet.base->sender_window();
   entry.peer = packet.peer;
-  static_assert(sizeof(entry.tag) == sizeof(wire::RudTag));
-  std::memcpy(entry.tag, packet.tag().bytes, sizeof(entry.tag));
-  // Document C: when the receive FIFO is full, packets are discarded silently
+  // Document C: when the receive FIFO is full, packets are discarded silently.
   return fifo_.Push(entry, {packet.payload, packet.payload_bytes})
              ? RxVerdict::kAccept
              : RxVerdict::kRudFifoFull;

@@ -60,6 +60,8 @@ class Target {
  private:
   RxVerdict TakeData(const RxPacket& packet, Placement& placement);
   RxVerdict PushData(const RxPacket& packet);
+  // Adds the packet to the FIFO; `entry` has what is its type's own.
+  RxVerdict Push(urnic_rud_receive entry, const RxPacket& packet);
   // The context that a packet names. Null: it may not have it.
   Context* FindContext(const RxPacket& packet, RxVerdict& verdict);
   // A tid that is newer than the context's, or as new.

@@ -103,9 +103,10 @@ class Window {
   RxVerdict OnPacket(const RxPacket& packet, uint8_t index, Place&& place) {
     if (failed_) return RxVerdict::kRudWindowFailed;
     // Document C: a packet whose job id is not that of its window is dropped
-    // silently
+    // silently.
     if (packet.base->job.value() != config_.job) return RxVerdict::kRudWrongJob;
-    // Document C: packets are validated by the protection key in their header
+    // Document C: packets are validated by the protection key in their
+    // header.
     if (packet.base->key.value() != config_.key) return RxVerdict::kRudWrongKey;
     switch (packet.type) {
       case wire::RudType::kData:

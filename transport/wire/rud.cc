@@ -10,12 +10,8 @@ bool DataFits(const RudPacket& packet) {
 }
 
 bool ReadFits(const RudRead& read) {
-  const uint32_t stride = read.stride.value();
-  if (stride == 0) return false;
-  const uint32_t packets = RudPackets(read.total.value(), stride);
-  if (packets > kRudMaxPackets) return false;
-  const uint64_t wanted = read.packets.value();
-  return wanted != 0 && (wanted & ~RudAllPackets(packets)) == 0;
+  return RudPacketsFit(read.packets.value(), read.total.value(),
+                       read.stride.value());
 }
 
 bool CompletionsFit(const RudPacket& packet) {

@@ -188,6 +188,14 @@ constexpr uint32_t RudPackets(uint32_t total, uint32_t stride) {
 constexpr uint64_t RudAllPackets(uint32_t packets) {
   return ~uint64_t{0} >> (kRudMaxPackets - packets);
 }
+// Whether these are packets of the transfer, at least one.
+constexpr bool RudPacketsFit(uint64_t packets, uint32_t total,
+                             uint32_t stride) {
+  if (stride == 0) return false;
+  const uint32_t count = RudPackets(total, stride);
+  return count <= kRudMaxPackets && packets != 0 &&
+         (packets & ~RudAllPackets(count)) == 0;
+}
 // The payload of a packet. REQUIRES: it is one of the transfer.
 constexpr uint32_t RudPayloadOf(uint32_t total, uint32_t stride,
                                 uint32_t number) {

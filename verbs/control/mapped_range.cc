@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
+#include "verbs/libc/procmap_query.h"
 
 namespace urnic::control {
 
@@ -65,41 +66,19 @@ absl::Status MappedRangeCheck::Result() const {
 
 namespace {
 
-// PROCMAP_QUERY of <linux/fs.h>, which is newer than the headers of Debian 12.
-struct ProcmapQuery {
-  uint64_t size;
-  uint64_t query_flags;
-  uint64_t query_addr;
-  uint64_t vma_start;
-  uint64_t vma_end;
-  uint64_t vma_flags;
-  uint64_t vma_page_size;
-  uint64_t vma_offset;
-  uint64_t inode;
-  uint32_t dev_major;
-  uint32_t dev_minor;
-  uint32_t vma_name_size;
-  uint32_t build_id_size;
-  uint64_t vma_name_addr;
-  uint64_t build_id_addr;
-};
-constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
-constexpr uint64_t kVmaReadable = 1;
-constexpr uint64_t kVmaWritable = 2;
-
 // False: the kernel has no PROCMAP_QUERY, and the check has seen nothing.
 bool CheckByAddress(int maps, MappedRangeCheck& check) {
   for (;;) {
-    ProcmapQuery query = {};
+    urnic_procmap_query query = {};
     query.size = sizeof(query);
     query.query_addr = check.next();
-    if (ioctl(maps, kProcmapQuery, &query) != 0) {
+    if (ioctl(maps, URNIC_PROCMAP_QUERY, &query) != 0) {
       if (errno == EINTR) continue;
       return errno == ENOENT;  // nothing is mapped there
     }
     if (!check.Mapping(query.vma_start, query.vma_end,
-                       (query.vma_flags & kVmaReadable) != 0,
-                       (query.vma_flags & kVmaWritable) != 0)) {
+                       (query.vma_flags & URNIC_PROCMAP_READABLE) != 0,
+                       (query.vma_flags & URNIC_PROCMAP_WRITABLE) != 0)) {
       return true;
     }
   }

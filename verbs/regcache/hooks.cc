@@ -88,8 +88,8 @@ Range PagesOf(const void* address, size_t bytes) {
   return RangeOf(address, bytes).RoundedOut(kPageBytes);
 }
 
-// What lies behind an address, as far as it may belong to one segment of shared
-// memory.
+// The mapped memory from an address on, up to the first hole: shmdt() gives no
+// length, and a segment of shared memory is not longer than that.
 Range MappedBehind(const void* address) {
   const auto begin = reinterpret_cast<uint64_t>(address);
   if (!Space::Of().has_caches()) return {};

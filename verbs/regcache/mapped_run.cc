@@ -7,32 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "verbs/libc/procmap_query.h"
+
 namespace urnic::regcache {
 
 namespace {
-
-// PROCMAP_QUERY of <linux/fs.h>, which is newer than the headers of Debian 12.
-struct ProcmapQuery {
-  uint64_t size;
-  uint64_t query_flags;
-  uint64_t query_addr;
-  uint64_t vma_start;
-  uint64_t vma_end;
-  uint64_t vma_flags;
-  uint64_t vma_page_size;
-  uint64_t vma_offset;
-  uint64_t inode;
-  uint32_t dev_major;
-  uint32_t dev_minor;
-  uint32_t vma_name_size;
-  uint32_t build_id_size;
-  uint64_t vma_name_addr;
-  uint64_t build_id_addr;
-};
-constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
-constexpr uint64_t kReadable = 1;
-constexpr uint64_t kWritable = 2;
-constexpr uint64_t kThisOrNext = 0x10;
 
 // Is given mappings in ascending order.
 class Run {
@@ -133,11 +112,11 @@ Range MappedRun(Range scope, Range want, bool writable) {
   Range result = want;
   uint64_t next = scope.begin;
   for (;;) {
-    ProcmapQuery query = {};
+    urnic_procmap_query query = {};
     query.size = sizeof(query);
-    query.query_flags = kThisOrNext;
+    query.query_flags = URNIC_PROCMAP_THIS_OR_NEXT;
     query.query_addr = next;
-    if (ioctl(fd, kProcmapQuery, &query) != 0) {
+    if (ioctl(fd, URNIC_PROCMAP_QUERY, &query) != 0) {
       if (errno == EINTR) continue;
       result = errno == ENOENT ? run.Result()
                                : MappedRunOfText(fd, scope, want, writable);
@@ -145,8 +124,8 @@ Range MappedRun(Range scope, Range want, bool writable) {
     }
     next = query.vma_end;
     if (!run.Add({query.vma_start, query.vma_end},
-                 (query.vma_flags & kReadable) != 0,
-                 (query.vma_flags & kWritable) != 0)) {
+                 (query.vma_flags & URNIC_PROCMAP_READABLE) != 0,
+                 (query.vma_flags & URNIC_PROCMAP_WRITABLE) != 0)) {
       result = run.Result();
       break;
     }
