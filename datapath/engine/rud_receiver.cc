@@ -45,10 +45,11 @@ RxVerdict RudReceiver::Take(const wire::FrameView& view, rud::RxPacket& packet,
   window = network_->rud_windows().Find(packet.base->target_window());
   if (window == nullptr) return RxVerdict::kRudUnknownWindow;
   if (window->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
-  packet.peer = window->NumberOfPeer(view.dst, view.src);
-  if (packet.peer == 0) return RxVerdict::kRudUnknownPeer;
-  if (!wire::RudCrcHolds(window->FindPeer(packet.peer)->received,
-                         {view.payload, view.payload_bytes})) {
+  const RudPeer* const peer =
+      window->FindPeerBy(view.dst, view.src, packet.base->sender_window());
+  if (peer == nullptr) return RxVerdict::kRudUnknownPeer;
+  packet.peer = peer->number;
+  if (!wire::RudCrcHolds(peer->received, {view.payload, view.payload_bytes})) {
     return RxVerdict::kRudBadCrc;
   }
   packet.marked = view.congestion_experienced();

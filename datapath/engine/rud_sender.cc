@@ -55,6 +55,7 @@ bool RudSender::Build(const RudPeer& peer, const rud::TxPacket& packet,
   uint8_t* at = start + headers.size();
   WritePorts(at - sizeof(wire::Udp), packet.path);
   std::memcpy(at, packet.headers, packet.header_bytes);
+  reinterpret_cast<wire::RudBase*>(at)->key = wire::Be<uint32_t>(peer.key);
   wire::Crc32c crc = peer.sent;
   crc.Add({at, packet.header_bytes});
   at += packet.header_bytes;

@@ -1,9 +1,11 @@
 #include "datapath/engine/rud_window.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ras/facts/facts.h"
 #include "transport/base/check.h"
+#include "transport/base/hash_index.h"
 
 namespace urnic {
 namespace {
@@ -27,40 +29,56 @@ RudWindow::~RudWindow() {
   for (const uint32_t number : owned_) contexts_.Release(number);
 }
 
-uint32_t RudWindow::AddPeer(const net::Path& path) {
-  auto peer = std::make_unique<RudPeer>();
-  peer->path = path;
-  peer->sent = wire::RudCrcOfAddresses(path.headers.src(), path.remote);
-  peer->received = wire::RudCrcOfAddresses(path.remote, path.local);
+size_t RudWindow::AddressHash::operator()(const Address& address) const {
+  uint64_t words[4];
+  std::memcpy(words, address.local.bytes.data(), sizeof(address.local));
+  std::memcpy(words + 2, address.remote.bytes.data(), sizeof(address.remote));
+  // Nobody else chooses the peers, so no attacker fills a bucket.
+  return HashKey(HashKey(words[0], words[1], address.window), words[2],
+                 words[3]);
+}
+
+uint32_t RudWindow::AddPeer(const net::Path& path, uint32_t window,
+                            uint32_t key) {
+  auto made = std::make_unique<RudPeer>();
+  RudPeer& peer = *made;
+  peer.path = path;
+  peer.window = window;
+  peer.key = key;
+  peer.sent = wire::RudCrcOfAddresses(path.headers.src(), path.remote);
+  peer.received = wire::RudCrcOfAddresses(path.remote, path.local);
+  URNIC_CHECK(!peers_by_address_.contains(AddressOf(peer)));
   const auto free = std::ranges::find_if(peers_, IsFree);
   const auto index = static_cast<uint32_t>(free - peers_.begin());
   if (free == peers_.end()) {
     if (index == kMaxPeers) return 0;
-    peers_.push_back(std::move(peer));
+    peers_.push_back(std::move(made));
   } else {
-    *free = std::move(peer);
+    *free = std::move(made);
   }
+  peers_by_address_.emplace(AddressOf(peer), &peer);
   // Variant 0 is not used: no number is 0.
-  peers_[index]->number =
-      ((++peers_added_ % kVariants + 1) << kPeerBits) | index;
-  return peers_[index]->number;
+  peer.number = ((++peers_added_ % kVariants + 1) << kPeerBits) | index;
+  return peer.number;
 }
 
 bool RudWindow::RemovePeer(uint32_t number) {
-  if (FindPeer(number) == nullptr) return false;
+  const RudPeer* const peer = FindPeer(number);
+  if (peer == nullptr) return false;
+  peers_by_address_.erase(AddressOf(*peer));
   peers_[number % kMaxPeers] = nullptr;
   return true;
 }
 
-uint32_t RudWindow::NumberOfPeer(const wire::Gid& local,
-                                 const wire::Gid& remote) const {
-  for (const auto& peer : peers_) {
-    if (peer != nullptr && peer->path.remote == remote &&
-        peer->path.local == local) {
-      return peer->number;
-    }
-  }
-  return 0;
+RudPeer* RudWindow::FindPeerBy(const wire::Gid& local, const wire::Gid& remote,
+                               uint32_t number) const {
+  const auto found = peers_by_address_.find({local, remote, number});
+  return found == peers_by_address_.end() ? nullptr : found->second;
+}
+
+void RudWindow::LoseContexts() {
+  core_.ForgetAll();
+  owned_.clear();
 }
 
 std::optional<rud::ContextId> RudWindow::AcquireContext() {

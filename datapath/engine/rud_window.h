@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "datapath/engine/engine_qp.h"
@@ -30,10 +31,12 @@ struct RudWindowConfig {
   const rud::TceTables* tces = nullptr;
 };
 
-// One host that a window talks to, along one path.
+// A window of another host, or of this one, that a window talks to.
 struct RudPeer {
   uint32_t number = 0;
   net::Path path;
+  uint32_t window = 0;
+  uint32_t key = 0;       // its protection key, which packets to it bear
   wire::Crc32c sent;      // of the addresses of packets to it
   wire::Crc32c received;  // and from it
 };
@@ -55,10 +58,11 @@ class RudWindow final : public EngineQp, public net::PathUsers {
 
   // --- Control ---------------------------------------------------------------
 
-  // A host that the window may talk to: packets from others are dropped.
+  // A window that this one may talk to: packets from others are dropped.
   // Returns its number for urnic_rud_send.peer, which is not used again soon:
   // answers to the one before must not go to the next. 0: there are kMaxPeers.
-  uint32_t AddPeer(const net::Path& path);
+  // REQUIRES: FindPeerBy() finds none with this window and these addresses.
+  uint32_t AddPeer(const net::Path& path, uint32_t window, uint32_t key);
   // False: there is none with this number.
   bool RemovePeer(uint32_t number);
   // Nullopt: none is free.
@@ -75,8 +79,12 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     RudPeer* const peer = peers_[index].get();
     return peer != nullptr && peer->number == number ? peer : nullptr;
   }
-  // The number of the peer with these addresses; 0: none.
-  uint32_t NumberOfPeer(const wire::Gid& local, const wire::Gid& remote) const;
+  // Null: the window `number` at these addresses is no peer.
+  RudPeer* FindPeerBy(const wire::Gid& local, const wire::Gid& remote,
+                      uint32_t number) const;
+  // After a recovery of the RNIC, which takes its contexts away: before
+  // ContextPool::OnRecovery().
+  void LoseContexts();
 
   // Handles the packets of a burst, and executes their effects.
   // `on_verdict(RxVerdict)` is called for each, in order.
@@ -122,6 +130,20 @@ class RudWindow final : public EngineQp, public net::PathUsers {
  private:
   static constexpr uint32_t kVariants = 0xffff;
 
+  // Of a peer.
+  struct Address {
+    wire::Gid local;
+    wire::Gid remote;
+    uint32_t window = 0;
+    friend bool operator==(const Address&, const Address&) = default;
+  };
+  struct AddressHash {
+    size_t operator()(const Address& address) const;
+  };
+  static Address AddressOf(const RudPeer& peer) {
+    return {peer.path.local, peer.path.remote, peer.window};
+  }
+
   template <typename F>
   struct Burst {
     Burst(FlowSink& to, F& tell) : sink(to), on_verdict(tell) {}
@@ -146,6 +168,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   QpState target_ = QpState::kReset;  // as Modify() has set it
   bool told_ = false;                 // the owner, that it has failed
   std::vector<std::unique_ptr<RudPeer>> peers_;
+  std::unordered_map<Address, RudPeer*, AddressHash> peers_by_address_;
   uint32_t peers_added_ = 0;
   std::vector<uint32_t> owned_;  // contexts
 };

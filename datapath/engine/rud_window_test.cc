@@ -22,10 +22,11 @@ class Node : public testing::NicNode {
  public:
   Node(const std::string& dev, uint32_t ip)
       : NicNode(testing::OpenTestPort(dev), wire::Gid::FromIpv4(ip), {}, 64),
+        key_(ip ^ 77),
         tces_(tce_storage_, ip) {
     RudWindowConfig window = {
         .job = kJob,
-        .key = 77,
+        .key = key_,
         .max_payload = kSlotBytes,
         .send = rud::SendFifo(sends_.data(), kEntries, &send_indices_,
                               send_slots_.data(), kSlotBytes),
@@ -59,9 +60,16 @@ class Node : public testing::NicNode {
   rud::Pvo pvo() const { return pvo_; }
   rud::TceTables& tces() { return tces_; }
 
-  uint32_t AddPeer(const net::Path& path) {
+  uint32_t AddPeer(const net::Path& path, const Node& other) {
     Engine::ControlScope scope(engine());
-    return window_->AddPeer(path);
+    return window_->AddPeer(path, other.window_->qpn(), other.key_);
+  }
+  // At the same address.
+  void ChangePeer(uint32_t& number, uint32_t window, uint32_t key) {
+    Engine::ControlScope scope(engine());
+    const net::Path path = window_->FindPeer(number)->path;
+    ASSERT_TRUE(window_->RemovePeer(number));
+    number = window_->AddPeer(path, window, key);
   }
   rud::ContextId Acquire() {
     Engine::ControlScope scope(engine());
@@ -89,6 +97,7 @@ class Node : public testing::NicNode {
  private:
   std::vector<rud::Tce> tce_storage_ =
       std::vector<rud::Tce>(rud::TceTables::kTables * size_t{512});
+  const uint32_t key_;
   rud::TceTables tces_;
   std::vector<urnic_rud_send> sends_ = std::vector<urnic_rud_send>(kEntries);
   std::vector<uint8_t> send_slots_ =
@@ -106,8 +115,8 @@ class Node : public testing::NicNode {
 class RudWindowTest : public ::testing::Test {
  protected:
   RudWindowTest() : a_("ring:rud:a", 0x0a010001), b_("ring:rud:b", 0x0a010002) {
-    to_b_ = a_.AddPeer(testing::FindPath(a_, b_));
-    to_a_ = b_.AddPeer(testing::FindPath(b_, a_));
+    to_b_ = a_.AddPeer(testing::FindPath(a_, b_), b_);
+    to_a_ = b_.AddPeer(testing::FindPath(b_, a_), a_);
     std::iota(a_.memory(), a_.memory() + 65536, uint8_t{3});
   }
 
@@ -201,10 +210,24 @@ TEST_F(RudWindowTest, ThePeerThatComesNextHasAnotherNumber) {
   Engine::ControlScope scope(b_.engine());
   const net::Path path = b_.window().FindPeer(to_a_)->path;
   ASSERT_TRUE(b_.window().RemovePeer(to_a_));
-  const uint32_t next = b_.window().AddPeer(path);
+  const uint32_t next = b_.window().AddPeer(path, a_.window().qpn(), 1);
   EXPECT_NE(next, to_a_);
   EXPECT_EQ(b_.window().FindPeer(to_a_), nullptr);
   EXPECT_NE(b_.window().FindPeer(next), nullptr);
+}
+
+TEST_F(RudWindowTest, TheKeyOfAPacketIsThatOfThePeer) {
+  a_.ChangePeer(to_b_, b_.window().qpn(), 1);
+  a_.Post(Command(URNIC_RUD_WRITE, 8));
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudWrongKey), 1u);
+}
+
+TEST_F(RudWindowTest, AnotherWindowOfTheHostIsNoPeer) {
+  b_.ChangePeer(to_a_, a_.window().qpn() ^ 0x10, 1);
+  a_.Post(Command(URNIC_RUD_WRITE, 8));
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudUnknownPeer), 1u);
 }
 
 TEST_F(RudWindowTest, AnUnknownWindowIsCounted) {
@@ -228,27 +251,31 @@ TEST_F(RudWindowTest, AWindowInErrDropsPacketsAndFlushesCommands) {
   EXPECT_EQ(b_.StatusOf(0), URNIC_RUD_FLUSHED);
 }
 
-TEST(RudLoop, AWindowWritesToItself) {
-  Node node("loop", 0x0a020001);
-  const net::Path path = testing::FindPath(node, node);
+class RudLoop : public ::testing::Test {
+ protected:
+  Node node_{"loop", 0x0a020001};
+};
+
+TEST_F(RudLoop, AWindowWritesToItself) {
+  const net::Path path = testing::FindPath(node_, node_);
   urnic_rud_send command = {};
   command.opcode = URNIC_RUD_WRITE;
   command.notify = URNIC_RUD_NOTIFY_SOURCE;
-  command.peer = node.AddPeer(path);
-  command.window = node.window().qpn();
-  command.local_context = node.Acquire().value();
-  command.context = node.Acquire().value();
+  command.peer = node_.AddPeer(path, node_);
+  command.window = node_.window().qpn();
+  command.local_context = node_.Acquire().value();
+  command.context = node_.Acquire().value();
   command.tid = 1 << 8;
-  command.local_pvo = node.pvo().value;
-  command.remote_pvo = node.pvo().value + 4096;
+  command.local_pvo = node_.pvo().value;
+  command.remote_pvo = node_.pvo().value + 4096;
   command.bytes = 2000;
   command.stride = 512;
   command.packets = 0xf;
-  std::iota(node.memory(), node.memory() + 2000, uint8_t{1});
-  node.Post(command);
-  for (int i = 0; i < 10; ++i) node.engine().Progress();
-  EXPECT_EQ(std::memcmp(node.memory(), node.memory() + 4096, 2000), 0);
-  EXPECT_EQ(node.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+  std::iota(node_.memory(), node_.memory() + 2000, uint8_t{1});
+  node_.Post(command);
+  for (int i = 0; i < 10; ++i) node_.engine().Progress();
+  EXPECT_EQ(std::memcmp(node_.memory(), node_.memory() + 4096, 2000), 0);
+  EXPECT_EQ(node_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
 }
 
 }  // namespace

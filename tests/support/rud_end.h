@@ -23,6 +23,7 @@ struct RudEndConfig {
   uint32_t receive_entries = 256;
   uint32_t tces = 256;  // of a table
   uint64_t seed = 1;
+  std::optional<uint32_t> peers_key;  // otherwise that of this window
 };
 
 class RudEnd {
@@ -106,6 +107,8 @@ class RudEnd {
       if (on_send) on_send(packet);
       Sent sent = {packet.peer, {}};
       sent.bytes.assign(packet.headers, packet.headers + packet.header_bytes);
+      reinterpret_cast<wire::RudBase*>(sent.bytes.data())->key =
+          wire::Be<uint32_t>(config_.peers_key.value_or(config_.window.key));
       const auto* payload = reinterpret_cast<const uint8_t*>(packet.payload);
       if (packet.payload_bytes != 0)
         sent.bytes.insert(sent.bytes.end(), payload,

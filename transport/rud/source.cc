@@ -419,7 +419,6 @@ wire::RudBase Source::BaseOf(RudType type, uint32_t window,
   base.SetType(type);
   base.path = path;
   base.job = Be<uint32_t>(config_.job);
-  base.key = Be<uint32_t>(config_.key);
   base.window = Be<uint32_t>(window);
   base.source_window = Be<uint32_t>(config_.number);
   return base;

@@ -12,14 +12,15 @@ namespace urnic::rud {
 // A received packet for one window. The CRC and the destination address have
 // been checked.
 struct RxPacket : wire::RudPacket {
-  // The sender, by the number of the program's address handle for it.
+  // The sender: one of the windows that the program has named.
   uint32_t peer = 0;
   bool marked = false;  // by ECN
 };
 
 // One packet to transmit. The window writes all headers of RUD, and the entries
-// of a completion, to `headers`; the caller copies the payload after them,
-// appends the CRC, and puts the path's headers in front.
+// of a completion, to `headers`; the caller knows the protection key of the
+// peer's window and writes it to the base header, copies the payload after the
+// headers, appends the CRC, and puts the path's headers in front.
 struct TxPacket {
   uint8_t* headers = nullptr;  // in: room for kMaxHeaderBytes
   uint16_t header_bytes = 0;
@@ -27,7 +28,7 @@ struct TxPacket {
   bool payload_in_ring = false;  // else in registered memory
   uint32_t payload_bytes = 0;
   uint64_t payload = 0;  // its address
-  uint32_t peer = 0;     // an address handle
+  uint32_t peer = 0;     // as in RxPacket
   // For OnGatherFault(): the context that is read, and its tid; kNoContext: a
   // command.
   uint32_t context = kNoContext;

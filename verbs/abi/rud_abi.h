@@ -71,8 +71,8 @@ struct urnic_rud_send {
   uint8_t path; /* which UDP flow */
   uint8_t notify;
   uint32_t status;  /* enum urnic_rud_status */
-  uint32_t peer;    /* an address handle's number */
-  uint32_t window;  /* of the peer */
+  uint32_t peer;    /* a window that was added as a peer, which has .. */
+  uint32_t window;  /* .. this number */
   uint64_t context; /* of the peer */
   uint64_t local_context;
   uint64_t tid;
