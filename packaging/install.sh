@@ -57,7 +57,8 @@ copy 644 share/zsh/site-functions docs/completion/_*
 
 # What programs link: static, so that no linker finds a shared object of ours.
 copy 644 include out/include/urnic_regcache.h
-copy 644 lib out/lib/liburnic-regcache.a
+copy 644 include/urnic out/include/urnic/*.h
+copy 644 lib out/lib/*.a
 
 # At their paths in the repository, so that their links work.
 copy 644 share/doc/urnic README.md ARCHITECTURE.md STYLE.md LICENSE
@@ -66,12 +67,14 @@ copy 644 share/doc/urnic/bench/pictures bench/pictures/README.md \
   bench/pictures/*.svg bench/pictures/run.json
 copy 644 share/doc/urnic/docs docs/*.md docs/*.svg
 copy 644 share/doc/urnic/docs/design docs/design/*.md
-copy 644 share/doc/urnic/verbs/regcache verbs/regcache/README.md \
-  verbs/regcache/example.c
+for library in regcache direct; do
+  copy 644 "share/doc/urnic/verbs/$library" "verbs/$library/README.md" \
+    "verbs/$library/example.c"
+done
 copy 644 share/doc/urnic/packaging packaging/README.md packaging/Containerfile
 
 install -d -m 755 "$root/share/pkgconfig"
-for name in urnic urnic-regcache; do
+for name in urnic urnic-regcache urnic-dv; do
   sed -e "s|@prefix@|$prefix|" -e "s|@version@|$version|" \
     "packaging/$name.pc.in" >"$root/share/pkgconfig/$name.pc"
   chmod 644 "$root/share/pkgconfig/$name.pc"

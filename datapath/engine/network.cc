@@ -146,6 +146,11 @@ rud::ContextPool& Network::rud_contexts() {
   return *rud_contexts_;
 }
 
+void Network::OnRecovery() {
+  URNIC_CHECK(rud_windows_.size() == 0);
+  if (rud_contexts_ != nullptr) rud_contexts_->OnRecovery();
+}
+
 SharedReceiveQueue* Network::CreateSrq(const SharedReceiveQueue& config) {
   const auto number = srqs_.Draw([](uint32_t) { return false; });
   if (!number.has_value()) return nullptr;

@@ -110,6 +110,9 @@ class Network {
   NumberTable<RudWindow>& rud_windows() { return rud_windows_; }
   // The contexts of all windows. Allocated when it is first asked for.
   rud::ContextPool& rud_contexts();
+  // The RNIC has recovered: packets from before are for no context any more.
+  // REQUIRES: there are no windows.
+  void OnRecovery();
 
   // iWARP. The key is secret: initial sequence numbers depend on it.
   bool serves_iwarp() const { return iwarp_; }

@@ -145,6 +145,7 @@ void QpTable::Remove(EngineQp* qp) {
 
 EngineQpBytes QpTable::BytesOf(QpService service, uint32_t sq_entries,
                                uint32_t max_sge_recv) {
+  if (service == QpService::kRud) return {.qp = sizeof(RudWindow)};
   EngineQpBytes bytes = service == QpService::kIwarp
                             ? IwarpQp::BytesOf(sq_entries)
                             : RoceQp::BytesOf(service, sq_entries);

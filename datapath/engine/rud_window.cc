@@ -76,11 +76,6 @@ RudPeer* RudWindow::FindPeerBy(const wire::Gid& local, const wire::Gid& remote,
   return found == peers_by_address_.end() ? nullptr : found->second;
 }
 
-void RudWindow::LoseContexts() {
-  core_.ForgetAll();
-  owned_.clear();
-}
-
 std::optional<rud::ContextId> RudWindow::AcquireContext() {
   const std::optional<rud::ContextId> id = contexts_.Acquire(qpn());
   if (id.has_value()) owned_.push_back(id->number);

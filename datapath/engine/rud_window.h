@@ -79,12 +79,9 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     RudPeer* const peer = peers_[index].get();
     return peer != nullptr && peer->number == number ? peer : nullptr;
   }
-  // Null: the window `number` at these addresses is no peer.
+  // Null: the window `number` at these addresses is not a peer.
   RudPeer* FindPeerBy(const wire::Gid& local, const wire::Gid& remote,
                       uint32_t number) const;
-  // After a recovery of the RNIC, which takes its contexts away: before
-  // ContextPool::OnRecovery().
-  void LoseContexts();
 
   // Handles the packets of a burst, and executes their effects.
   // `on_verdict(RxVerdict)` is called for each, in order.

@@ -94,6 +94,14 @@ def development(scratch):
     said = run([prefix / "bin/urnic", *LOOP, scratch / "example", "20"])
     check("hits " in said, said)
 
+    # Direct verbs, the same.
+    run(["gcc", "-Wall", "-o", scratch / "windows",
+         prefix / "share/doc/urnic/verbs/direct/example.c",
+         *run(["pkg-config", "--cflags", "--libs", "urnic-dv"],
+              env=env).split()])
+    said = run([prefix / "bin/urnic", *LOOP, scratch / "windows"])
+    check("there they are" in said, said)
+
 
 def make_packages(folder, root=ROOT, **env):
     run([root / "packaging/make_packages.sh", folder],

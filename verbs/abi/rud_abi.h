@@ -19,7 +19,8 @@
  * tid is a transfer (56 bits) and, in the low 8 bits, an attempt.
  */
 
-#include "verbs/abi/rnic_abi.h"
+/* Found beside this file, also where both are installed. */
+#include "rnic_abi.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,7 +48,9 @@ enum {
   URNIC_RUD_TO_FIFO = 1 << 1,
 };
 
-/* urnic_rud_send.notify */
+/* urnic_rud_send.notify: who wants to know that the transfer is complete. Data
+ * goes from the source to the target, so the one that reads is the target, and
+ * gets URNIC_RUD_GOT_TRANSFER. */
 enum {
   URNIC_RUD_NOTIFY_SOURCE = 1 << 0,
   URNIC_RUD_NOTIFY_TARGET = 1 << 1,

@@ -14,7 +14,8 @@ static_assert(URNIC_SERVICE_RC == ServiceBit(QpService::kRc) &&
               URNIC_SERVICE_XRC_INITIATOR ==
                   ServiceBit(QpService::kXrcInitiator) &&
               URNIC_SERVICE_XRC_TARGET == ServiceBit(QpService::kXrcTarget) &&
-              URNIC_SERVICE_IWARP == ServiceBit(QpService::kIwarp));
+              URNIC_SERVICE_IWARP == ServiceBit(QpService::kIwarp) &&
+              URNIC_SERVICE_RUD == ServiceBit(QpService::kRud));
 
 constexpr bool HasService(const urnic_device_kind& kind, QpService service) {
   return (kind.services & ServiceBit(service)) != 0;

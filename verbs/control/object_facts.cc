@@ -50,7 +50,8 @@ constexpr const char* kArmNames[] = {"no", "solicited", "any"};
 constexpr size_t kStep = 8;
 
 // By QpService. Linux calls a queue pair of iWARP RC, too.
-constexpr const char* kTypes[] = {"RC", "UC", "UD", "XRC_INI", "XRC_TGT", "RC"};
+constexpr const char* kTypes[] = {"RC",      "UC", "UD", "XRC_INI",
+                                  "XRC_TGT", "RC", "RUD"};
 
 std::string LinkName(const Device& device) {
   return absl::StrCat(device.name(), "/", kPortNumber);
@@ -265,6 +266,7 @@ void DescribePeer(const RoceQp& qp, FactWriter& facts) {
 void DescribePeer(const EngineQp& qp, FactWriter& facts) {
   if (qp.is_roce_qp())
     return DescribePeer(static_cast<const RoceQp&>(qp), facts);
+  if (qp.kind() != Flow::Kind::kIwarpQp) return;
   const IwarpConnection* connection =
       static_cast<const IwarpQp&>(qp).connection();
   if (connection == nullptr) return;

@@ -353,6 +353,10 @@ void OpenNic::OnDeviceFailed() {
 }
 
 void OpenNic::OnDeviceRecovered() {
+  {
+    Engine::ControlScope scope(engine());
+    network().OnRecovery();
+  }
   NoteOfPort(ErrorCode::kDeviceRecovered, port().info().text);
   std::lock_guard lock(watchers_mutex_);
   TellPortState(port().info(), /*is_whole=*/true);

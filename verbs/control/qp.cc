@@ -22,6 +22,7 @@
 #include "verbs/control/qp_caps.h"
 #include "verbs/control/qp_path.h"
 #include "verbs/control/qp_state_table.h"
+#include "verbs/control/rud_memory.h"
 
 namespace urnic::control {
 
@@ -39,26 +40,6 @@ uint8_t Narrow(uint32_t depth) {
   return static_cast<uint8_t>(std::min<uint32_t>(depth, UINT8_MAX));
 }
 
-// The longest list of a receive that it takes.
-uint32_t ReceiveSges(const QpRequest& request) {
-  // Requests to a target may name any shared receive queue.
-  if (request.service == QpService::kXrcTarget) return kMaxSge;
-  return request.srq != nullptr ? request.srq->max_sge()
-                                : std::max(request.caps.max_recv_sge, 1u);
-}
-
-// Grants all that the layout has room for, even beyond the request.
-QpCaps Granted(const QpRequest& request, const QpLayout& layout) {
-  const uint32_t send_data = layout.inline_bytes();
-  const uint32_t asked_sge = request.caps.max_recv_sge;
-  return {.max_send_wr = layout.sq_entries,
-          .max_recv_wr = layout.rq_entries,
-          .max_send_sge = std::min<uint32_t>(
-              kMaxSge, send_data / static_cast<uint32_t>(sizeof(urnic_sge))),
-          .max_recv_sge = request.srq != nullptr ? 0 : std::max(asked_sge, 1u),
-          .max_inline_data = std::min(kMaxInline, send_data)};
-}
-
 }  // namespace
 
 QpState StateOf(const EngineQp& qp) {
@@ -72,11 +53,7 @@ absl::StatusOr<std::shared_ptr<Qp>> Qp::Create(Device& device,
   if (absl::Status s = CheckRequest(asked, device); !s.ok()) return s;
   const QpRequest request = Trimmed(asked);
   if (absl::Status s = CheckCaps(request.caps); !s.ok()) return s;
-  const bool own_rq = request.srq == nullptr;
-  const QpLayout layout = MakeQpLayout(
-      request.caps.max_send_wr, request.caps.max_send_sge,
-      request.caps.max_inline_data, own_rq ? request.caps.max_recv_wr : 0,
-      own_rq ? request.caps.max_recv_sge : 0);
+  const QpLayout layout = LayoutOf(request);
   static std::atomic<uint32_t> blocks;
   const QpBlock block =
       PlanQpBlock(sizeof(Qp),
@@ -90,6 +67,10 @@ absl::StatusOr<std::shared_ptr<Qp>> Qp::Create(Device& device,
   void* const place = memory->at(block.control);
   std::shared_ptr<Qp> qp(
       new (place) Qp(device, request, layout, block, *std::move(memory)), End);
+  if (request.service == QpService::kRud) {
+    if (absl::Status s = qp->MakeRudRings(request, layout, block); !s.ok())
+      return s;
+  }
   if (absl::Status s = qp->CreateInEngine(request, layout, block); !s.ok())
     return s;
   if (qp->service_ == QpService::kXrcTarget) {
@@ -153,6 +134,22 @@ void Qp::ForEachPart(F&& f) {
   if (srq_ != nullptr) f(*srq_);
 }
 
+absl::Status Qp::MakeRudRings(const QpRequest& request, const QpLayout& layout,
+                              const QpBlock& block) {
+  const RudView rings = {
+      .send_entries = layout.sq_entries,
+      .receive_entries = layout.rq_entries,
+      .sends = reinterpret_cast<urnic_rud_send*>(memory_.at(block.sq_ring)),
+      .send_indices = memory_.indices_at(block.sq_indices),
+      .receives =
+          reinterpret_cast<urnic_rud_receive*>(memory_.at(block.rq_ring)),
+      .receive_indices = memory_.indices_at(block.rq_indices)};
+  auto made = RudRings::Make(device_, request.rud, rings, request.allocator);
+  if (!made.ok()) return made.status();
+  rud_ = *std::move(made);
+  return absl::OkStatus();
+}
+
 absl::Status Qp::CreateInEngine(const QpRequest& request,
                                 const QpLayout& layout, const QpBlock& block) {
   EngineQpConfig config;
@@ -178,6 +175,8 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   if (send_cq_ != nullptr) config.send_cq = send_cq_->engine_end();
   if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
+  std::optional<RudWindowConfig> window;
+  if (rud_ != nullptr) config.rud = &window.emplace(rud_->Config());
   if (absl::Status s = device_.qps().Reserve(device_.name()); !s.ok()) return s;
   if (absl::Status s = Enlist(config); !s.ok()) {
     device_.qps().Release();
@@ -186,6 +185,7 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   posting_.engine_qp = engine_qp_;
   ForEachPart([](auto& part) { part.Ref(); });
   device_.qps().Enter(*this, serial_);
+  if (rud_ != nullptr) RudMemory::Of().AddUser(&device_.engine());
   return absl::OkStatus();
 }
 
@@ -202,6 +202,15 @@ absl::Status Qp::Enlist(const EngineQpConfig& config) {
     MoveInEngine(QpState::kReset, QpState::kInit, /*resets=*/false,
                  MakeConfig(attributes_));
     OpenForPosting(attributes_);
+  }
+  // It has no peer to wait for, and nothing to agree on.
+  if (service_ == QpService::kRud) {
+    attributes_.qp_state = QpState::kRts;
+    for (QpState now = QpState::kReset;
+         const QpState next : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      MoveInEngine(std::exchange(now, next), next, /*resets=*/false,
+                   MakeConfig(attributes_));
+    }
   }
   return absl::OkStatus();
 }
@@ -232,6 +241,7 @@ Qp::~Qp() {
     engine.qps().Destroy(engine_qp_);
     ForgetCompletions(number);
   }
+  if (rud_ != nullptr) RudMemory::Of().RemoveUser(&engine);
   ForEachPart([](auto& part) { part.Unref(); });
 }
 
@@ -361,38 +371,6 @@ QpConfig Qp::MakeConfig(const QpAttributes& a) const {
   return config;
 }
 
-namespace {
-
-// Returns `attributes` with the members in `mask` taken from `change`.
-QpAttributes Merge(QpAttributes attributes, const QpAttributes& change,
-                   uint32_t mask) {
-  const auto take = [&](uint32_t bit, auto QpAttributes::*member) {
-    if ((mask & bit) != 0) attributes.*member = change.*member;
-  };
-  take(kQpState, &QpAttributes::qp_state);
-  take(kQpEnSqdAsyncNotify, &QpAttributes::en_sqd_async_notify);
-  take(kQpAccessFlags, &QpAttributes::qp_access_flags);
-  take(kQpPkeyIndex, &QpAttributes::pkey_index);
-  take(kQpPort, &QpAttributes::port_num);
-  take(kQpQkey, &QpAttributes::qkey);
-  take(kQpAv, &QpAttributes::ah_attr);
-  take(kQpPathMtu, &QpAttributes::path_mtu);
-  take(kQpTimeout, &QpAttributes::timeout);
-  take(kQpRetryCnt, &QpAttributes::retry_cnt);
-  take(kQpRnrRetry, &QpAttributes::rnr_retry);
-  take(kQpRqPsn, &QpAttributes::rq_psn);
-  take(kQpMaxRdAtomic, &QpAttributes::max_rd_atomic);
-  take(kQpMinRnrTimer, &QpAttributes::min_rnr_timer);
-  take(kQpSqPsn, &QpAttributes::sq_psn);
-  take(kQpMaxDestRdAtomic, &QpAttributes::max_dest_rd_atomic);
-  take(kQpDestQpn, &QpAttributes::dest_qp_num);
-  attributes.rq_psn &= kQpnMask;
-  attributes.sq_psn &= kQpnMask;
-  return attributes;
-}
-
-}  // namespace
-
 // Not an error: a router's message could be forged, and the program may know
 // better.
 void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
@@ -450,7 +428,7 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
   if (absl::Status s = CheckValues(change, mask); !s.ok()) return Named(s);
   const bool resets = wanted == QpState::kReset;
   QpAttributes next =
-      resets ? QpAttributes{} : Merge(attributes_, change, mask);
+      resets ? QpAttributes{} : Merged(attributes_, change, mask);
   next.qp_state = to;
   std::optional<net::Path> path;
   if ((mask & kQpAv) != 0) {
@@ -536,7 +514,7 @@ QpAttributes Qp::Query() {
     const RoceQp& roce = RoceQp::Of(*engine_qp_);
     if (now.qp_state >= QpState::kRtr) now.rq_psn = roce.recv_psn().value();
     if (now.qp_state >= QpState::kRts) now.sq_psn = roce.send_psn().value();
-  } else if (now.qp_state >= QpState::kRts) {
+  } else if (service_ == QpService::kIwarp && now.qp_state >= QpState::kRts) {
     // The program has not set them: the two sides have agreed on them.
     const rdmap::Qp& core = IwarpQp::Of(*engine_qp_).core();
     now.max_rd_atomic = Narrow(core.requester().ord());

@@ -19,6 +19,7 @@
 #include "verbs/control/qp_block.h"
 #include "verbs/control/qp_request.h"
 #include "verbs/control/queue_memory.h"
+#include "verbs/control/rud_rings.h"
 #include "verbs/control/spin_lock.h"
 #include "verbs/control/srq.h"
 #include "verbs/control/work_ring.h"
@@ -141,6 +142,7 @@ class Qp final : private QpEvents {
   const Cq* send_cq() const { return send_cq_; }
   const Cq* recv_cq() const { return recv_cq_; }
   const Srq* srq() const { return srq_; }
+  const RudRings* rud() const { return rud_.get(); }  // only windows of RUD
   // The queue pair itself. Thread: the holder of the token.
   const EngineQp& engine_qp() const { return *engine_qp_; }
   Device& device() const { return device_; }
@@ -151,6 +153,9 @@ class Qp final : private QpEvents {
      const QpBlock& block, QueueMemory memory);
   // Of the last pointer to it.
   static void End(Qp* qp);
+  // For windows of RUD.
+  absl::Status MakeRudRings(const QpRequest& request, const QpLayout& layout,
+                            const QpBlock& block);
   absl::Status CreateInEngine(const QpRequest& request, const QpLayout& layout,
                               const QpBlock& block);
   absl::Status Enlist(const EngineQpConfig& config);
@@ -191,6 +196,7 @@ class Qp final : private QpEvents {
   Srq* const srq_;
   QueueMemory memory_;
   const MarkedBlock parts_;
+  std::unique_ptr<const RudRings> rud_;
   QpCaps caps_;
   struct Listener {
     EventSink* events;

@@ -82,4 +82,8 @@ struct QpCaps {
   uint32_t max_inline_data = 0;
 };
 
+// `attributes` with the members in `mask` taken from `change`.
+QpAttributes Merged(QpAttributes attributes, const QpAttributes& change,
+                    uint32_t mask);
+
 }  // namespace urnic::control

@@ -10,6 +10,7 @@
 #include "verbs/control/pd.h"
 #include "verbs/control/qp_attributes.h"
 #include "verbs/control/queue_memory.h"
+#include "verbs/control/rud_rings.h"
 #include "verbs/control/srq.h"
 #include "verbs/control/xrcd.h"
 
@@ -27,6 +28,7 @@ struct QpRequest {
   // The program posts from one thread only (a thread domain).
   bool single_threaded = false;
   QueueAllocator* allocator = nullptr;  // outlives the queue pair
+  RudRequest rud;                       // windows of RUD
   EventSink* events = nullptr;
   void* user = nullptr;
 };
@@ -37,5 +39,11 @@ absl::Status CheckRequest(const QpRequest& request, const Device& device);
 
 // The request without the parts that the service ignores.
 QpRequest Trimmed(QpRequest request);
+
+// The longest list of a receive that it takes.
+uint32_t ReceiveSges(const QpRequest& request);
+QpLayout LayoutOf(const QpRequest& request);
+// All that the layout has room for, even beyond the request.
+QpCaps Granted(const QpRequest& request, const QpLayout& layout);
 
 }  // namespace urnic::control

@@ -166,6 +166,9 @@ QpTransition FindIwarpTransition(QpState from, QpState to) {
 
 QpTransition FindQpTransition(QpService service, QpState from, QpState to) {
   if (service == QpService::kIwarp) return FindIwarpTransition(from, to);
+  // A window is in RTS when it is made, and does not work again after ERR.
+  if (service == QpService::kRud)
+    return {.valid = to == QpState::kErr, .enters = to};
   if (to == QpState::kReset || to == QpState::kErr) {
     // Valid from any state, except from RESET to ERR.
     return {.valid = from != QpState::kReset || to == QpState::kReset,

@@ -2,11 +2,11 @@
 
 // Which state may follow which, and with which attributes. RoCE: as Linux
 // checks it for every device (ib_modify_qp_is_ok). iWARP: as Linux's siw does
-// it. There a program only moves a queue pair to ERR, and back by RESET;
-// rdma_cm moves it to RTS. No queue pair of iWARP stays in RESET: a new one is
-// in INIT, which is the Idle state of the RDMA verbs specification. librdmacm
-// makes the same calls for both kinds of device, so some calls succeed without
-// an effect. Pure.
+// it. Windows of RUD only go to ERR. On iWARP a program only moves a queue pair
+// to ERR, and back by RESET; rdma_cm moves it to RTS. No queue pair of iWARP
+// stays in RESET: a new one is in INIT, which is the Idle state of the RDMA
+// verbs specification. librdmacm makes the same calls for both kinds of device,
+// so some calls succeed without an effect. Pure.
 
 #include <cstdint>
 

@@ -13,7 +13,8 @@ const struct urnic_device_kind urnic_device_kinds[URNIC_DEVICE_KINDS] = {
             .needs_grh = 1,
             .has_pkeys = 1,
             .services = URNIC_SERVICE_RC | URNIC_SERVICE_UC | URNIC_SERVICE_UD |
-                        URNIC_SERVICE_XRC_INITIATOR | URNIC_SERVICE_XRC_TARGET,
+                        URNIC_SERVICE_XRC_INITIATOR | URNIC_SERVICE_XRC_TARGET |
+                        URNIC_SERVICE_RUD,
             .limits = {.max_qps = 1200000,
                        .max_cqs = 1u << 16,
                        .max_pds = 1u << 16,

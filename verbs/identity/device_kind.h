@@ -25,6 +25,7 @@ enum {
   URNIC_SERVICE_XRC_INITIATOR = 1 << 3,
   URNIC_SERVICE_XRC_TARGET = 1 << 4,
   URNIC_SERVICE_IWARP = 1 << 5,
+  URNIC_SERVICE_RUD = 1 << 6,
 };
 
 // Where the GIDs of a device come from.

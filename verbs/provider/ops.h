@@ -106,6 +106,8 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
 // instead of `pd`.
 ibv_qp* MakeQp(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd,
                ibv_qp_init_attr* attr);
+// Completes a new or opened queue pair. From now on it belongs to the program.
+ibv_qp* Keep(ibv_context* context, Handle<QueuePair> handle);
 // Opens an existing XRC target of the domain. EINVAL: the domain has no such
 // queue pair, or belongs to another context. EOPNOTSUPP: unknown masks and
 // types.

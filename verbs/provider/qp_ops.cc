@@ -134,8 +134,11 @@ absl::StatusOr<QpService> ServiceOf(const ibv_qp_init_attr& attr,
       return QpService::kXrcInitiator;
     case IBV_QPT_XRC_RECV:
       return QpService::kXrcTarget;
-    case IBV_QPT_RAW_PACKET:
     case IBV_QPT_DRIVER:
+      return Refusal(ErrorCode::kBadAttribute,
+                     "create_qp: windows of RUD, which are of type DRIVER, are "
+                     "made by urnic_dv_create_window()");
+    case IBV_QPT_RAW_PACKET:
       return Refusal(ErrorCode::kNotBuilt,
                      absl::StrCat("create_qp: type ", type, " is not built"));
     default:
@@ -207,7 +210,8 @@ control::QpRequest RequestOf(QpService service, ProtectionDomain* domain,
   return request;
 }
 
-// Completes a new or opened queue pair. From now on it belongs to the program.
+}  // namespace
+
 ibv_qp* Keep(ibv_context* ibv, Handle<QueuePair> handle) {
   handle->posting = &handle->control->posting();
   handle->block = handle->control->block();
@@ -223,8 +227,6 @@ ibv_qp* Keep(ibv_context* ibv, Handle<QueuePair> handle) {
   handle->context->Add(handle.get(), qp.qp_num);
   return &handle.release()->qp;
 }
-
-}  // namespace
 
 ibv_qp* MakeQp(ibv_context* ibv, ibv_pd* pd, ibv_xrcd* xrcd,
                ibv_qp_init_attr* attr) {

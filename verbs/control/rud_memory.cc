@@ -1,0 +1,127 @@
+#include "verbs/control/rud_memory.h"
+
+#include <sys/mman.h>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/engine/environment.h"
+#include "ras/errors/refusal.h"
+#include "transport/base/check.h"
+#include "verbs/control/device.h"
+#include "verbs/control/mapped_range.h"
+
+namespace urnic::control {
+namespace {
+
+// 4 GB in pages of 4 KB, 2 TB in pages of 2 MB.
+constexpr size_t kEntriesOfTable = size_t{1} << 20;
+constexpr size_t kEntries = rud::TceTables::kTables * kEntriesOfTable;
+
+constexpr uint32_t kRights =
+    mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+
+// Untouched, it takes address space but no memory.
+std::span<rud::Tce> Map() {
+  void* const at =
+      mmap(nullptr, kEntries * sizeof(rud::Tce), PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return {};
+  return {static_cast<rud::Tce*>(at), kEntries};
+}
+std::span<rud::Tce> Storage() {
+  static const std::span<rud::Tce> storage = Map();
+  return storage;
+}
+
+// The pages of a registration need not be those of its memory. Few entries are
+// faster to write, and small ones waste less of a table.
+rud::PageSize PageSizeFor(uint64_t bytes) {
+  constexpr uint64_t kMany = 4096;
+  for (const rud::PageSize size :
+       {rud::PageSize::k4K, rud::PageSize::k64K, rud::PageSize::k2M}) {
+    if (bytes >> rud::PageShift(size) <= kMany) return size;
+  }
+  return rud::PageSize::k1G;
+}
+
+}  // namespace
+
+RudMemory::RudMemory(std::span<rud::Tce> storage)
+    : tces_(storage, Environment::Draw()) {}
+
+absl::Status RudMemory::Prepare() {
+  if (!Storage().empty()) return absl::OkStatus();
+  return Refusal(ErrorCode::kNoMemory,
+                 absl::StrCat("RUD: no address space for ",
+                              (kEntries * sizeof(rud::Tce)) >> 20,
+                              " MB of translation tables"));
+}
+
+RudMemory& RudMemory::Of() {
+  URNIC_CHECK(!Storage().empty());
+  static RudMemory* const memory = new RudMemory(Storage());
+  return *memory;
+}
+
+absl::StatusOr<rud::Pvo> RudMemory::Register(Device& device, uint32_t job,
+                                             const MrRequest& request) {
+  const uint64_t end = request.address + request.bytes;
+  if (job == 0 || request.bytes == 0 || end < request.address ||
+      request.bytes > kMaxMrBytes || (request.access & ~kRights) != 0) {
+    return Refusal(
+        ErrorCode::kBadAttribute,
+        absl::StrCat("register: job ", job, ", ", request.bytes, " bytes at 0x",
+                     absl::Hex(request.address), ", access 0x",
+                     absl::Hex(request.access),
+                     ": a job is not 0, a range not empty, and access is local "
+                     "write (1), remote write (2) and remote read (4)"));
+  }
+  constexpr uint32_t kWrites = mem::kLocalWrite | mem::kRemoteWrite;
+  if (absl::Status s = CheckMapped(request.address, request.bytes,
+                                   (request.access & kWrites) != 0);
+      !s.ok()) {
+    return s;
+  }
+  device.GuardMemory();
+  std::lock_guard lock(mutex_);
+  const auto pvo = tces_.Register(job, request.address, request.bytes,
+                                  request.access, PageSizeFor(request.bytes));
+  if (!pvo.has_value()) {
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat("register: no table has room for ",
+                                request.bytes, " bytes of job ", job));
+  }
+  ++registrations_[job];
+  return *pvo;
+}
+
+absl::Status RudMemory::Deregister(uint32_t job, rud::Pvo pvo) {
+  std::lock_guard lock(mutex_);
+  if (!tces_.Deregister(job, pvo)) {
+    return Refusal(ErrorCode::kBadAttribute,
+                   absl::StrCat("deregister: job ", job,
+                                " has no registration that begins at PVO 0x",
+                                absl::Hex(pvo.value)));
+  }
+  const auto left = registrations_.find(job);
+  if (--left->second == 0) {
+    registrations_.erase(left);
+    tces_.Disown(job);  // its tables are free for other jobs
+  }
+  // Who was in the middle of a burst has ended it when its token is free. Until
+  // then the mutex keeps others from using the entries again.
+  for (const auto& [engine, windows] : users_)
+    const Engine::ControlScope scope(*engine);
+  return absl::OkStatus();
+}
+
+void RudMemory::AddUser(Engine* engine) {
+  std::lock_guard lock(mutex_);
+  ++users_[engine];
+}
+
+void RudMemory::RemoveUser(Engine* engine) {
+  std::lock_guard lock(mutex_);
+  if (--users_.at(engine) == 0) users_.erase(engine);
+}
+
+}  // namespace urnic::control

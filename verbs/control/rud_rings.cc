@@ -1,0 +1,81 @@
+#include "verbs/control/rud_rings.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "datapath/engine/environment.h"
+#include "ras/errors/refusal.h"
+#include "ras/marks/marked_block.h"
+#include "transport/wire/rud.h"
+#include "verbs/control/device.h"
+#include "verbs/control/rud_memory.h"
+
+namespace urnic::control {
+namespace {
+
+// The longest headers in front of payload, over IPv6.
+constexpr uint32_t kIpv6Bytes = 40;
+constexpr uint32_t kHeaderBytes = kIpv6Bytes + sizeof(wire::Udp) +
+                                  wire::kRudMaxHeaderBytes + wire::kRudCrcBytes;
+
+// Whole lines, as all that the RNIC and a program share.
+uint32_t PayloadOf(const Device& device) {
+  const uint32_t mtu = const_cast<Device&>(device).port().mtu();
+  return (mtu - kHeaderBytes) / URNIC_ABI_LINE * URNIC_ABI_LINE;
+}
+
+}  // namespace
+
+QpLayout MakeRudLayout(uint32_t sends, uint32_t receives) {
+  return {.sq_entries = std::bit_ceil(sends),
+          .rq_entries = std::bit_ceil(receives),
+          .sq_stride = sizeof(urnic_rud_send),
+          .rq_stride = sizeof(urnic_rud_receive)};
+}
+
+absl::StatusOr<std::unique_ptr<RudRings>> RudRings::Make(
+    Device& device, const RudRequest& request, const RudView& rings,
+    QueueAllocator* allocator) {
+  RudView view = rings;
+  view.job = request.job;
+  view.key = static_cast<uint32_t>(Environment::Draw());
+  view.max_payload = PayloadOf(device);
+  if (request.slot_bytes > view.max_payload) {
+    return Refusal(ErrorCode::kBadAttribute,
+                   absl::StrCat("create_window: slot_bytes ",
+                                request.slot_bytes, ", but the link takes ",
+                                view.max_payload, " in a packet"));
+  }
+  view.slot_bytes =
+      request.slot_bytes != 0
+          ? static_cast<uint32_t>(RoundUp(request.slot_bytes, URNIC_ABI_LINE))
+          : view.max_payload;
+  const size_t sends = size_t{view.send_entries} * view.slot_bytes;
+  const size_t receives = size_t{view.receive_entries} * view.slot_bytes;
+  auto slots = QueueMemory::Make(device.memory(), sends + receives, allocator,
+                                 QueueAllocator::Use::kQp, {"RudSlots"});
+  if (!slots.ok()) return slots.status();
+  view.send_slots = slots->at(0);
+  view.receive_slots = slots->at(sends);
+  // The program looks for entries that are not zero.
+  std::memset(static_cast<void*>(view.receives), 0,
+              view.receive_entries * sizeof(urnic_rud_receive));
+  return std::unique_ptr<RudRings>(new RudRings(view, *std::move(slots)));
+}
+
+RudWindowConfig RudRings::Config() const {
+  return {
+      .job = view_.job,
+      .key = view_.key,
+      .max_payload = view_.max_payload,
+      .send = rud::SendFifo(view_.sends, view_.send_entries, view_.send_indices,
+                            view_.send_slots, view_.slot_bytes),
+      .receive = rud::ReceiveFifo(view_.receives, view_.receive_entries,
+                                  view_.receive_indices, view_.receive_slots,
+                                  view_.slot_bytes),
+      .tces = &RudMemory::Of().tces()};
+}
+
+}  // namespace urnic::control

@@ -1,0 +1,67 @@
+#pragma once
+
+// What a window of RUD (docs/design/0014-rud.md) has besides a queue pair: the
+// slots of its FIFOs, and its keys. The FIFOs are where other queue pairs have
+// their send and receive rings.
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "datapath/engine/rud_window.h"
+#include "verbs/abi/rud_abi.h"
+#include "verbs/control/queue_memory.h"
+
+namespace urnic::control {
+
+class Device;
+
+// Of a new window.
+struct RudRequest {
+  uint32_t job = 0;  // not 0
+  uint32_t slot_bytes =
+      0;  // of a packet for a FIFO; 0: all that the link takes
+};
+
+// What a program needs of a window. The memory is the window's.
+struct RudView {
+  uint32_t job = 0;
+  uint32_t key = 0;          // its protection key: peers must know it
+  uint32_t max_payload = 0;  // bytes of a packet, the longest stride
+  uint32_t slot_bytes = 0;
+  uint32_t send_entries = 0;
+  uint32_t receive_entries = 0;
+  urnic_rud_send* sends = nullptr;
+  urnic_queue_indices* send_indices = nullptr;
+  uint8_t* send_slots = nullptr;
+  urnic_rud_receive* receives = nullptr;
+  urnic_queue_indices* receive_indices = nullptr;
+  uint8_t* receive_slots = nullptr;
+};
+
+// Thread: the one that makes the window; afterwards nothing changes.
+class RudRings {
+ public:
+  // The rings and their indices, which outlive it, are in `view`; it is
+  // completed. Errors of QueueMemory::Make(). INVALID_ARGUMENT: slots longer
+  // than a packet of the link.
+  static absl::StatusOr<std::unique_ptr<RudRings>> Make(
+      Device& device, const RudRequest& request, const RudView& view,
+      QueueAllocator* allocator);
+
+  const RudView& view() const { return view_; }
+  // For the engine.
+  RudWindowConfig Config() const;
+
+ private:
+  RudRings(const RudView& view, QueueMemory slots)
+      : view_(view), slots_(std::move(slots)) {}
+
+  const RudView view_;
+  const QueueMemory slots_;
+};
+
+// The layout of a window's rings; see MakeQpLayout().
+QpLayout MakeRudLayout(uint32_t sends, uint32_t receives);
+
+}  // namespace urnic::control

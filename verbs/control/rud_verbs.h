@@ -1,0 +1,36 @@
+#pragma once
+
+// What a program asks of its windows of RUD, besides making and destroying
+// them (Qp) and memory (RudMemory). Any thread. REQUIRES: qp.rud() != nullptr
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "verbs/control/qp.h"
+
+namespace urnic::control {
+
+// A window of a peer, as the peer has told its address.
+struct RudPeerRequest {
+  AddressVector address;
+  uint32_t window = 0;
+  uint32_t key = 0;  // its protection key
+};
+
+// From now on the window may send to that one, and takes its packets. Returns
+// its number for urnic_rud_send.peer. Waits for the peer's MAC, as Qp::Modify()
+// with an address vector, whose errors it has. ALREADY_EXISTS: it is a peer.
+// RESOURCE_EXHAUSTED: RudWindow::kMaxPeers. INVALID_ARGUMENT: a group.
+absl::StatusOr<uint32_t> AddRudPeer(Qp& qp, const RudPeerRequest& request);
+// INVALID_ARGUMENT: it is not a peer.
+absl::Status RemoveRudPeer(Qp& qp, uint32_t number);
+
+// Fills `contexts`, or none of them. RESOURCE_EXHAUSTED: the RNIC has not so
+// many.
+absl::Status AcquireRudContexts(Qp& qp, std::span<uint64_t> contexts);
+// What it was doing ends. INVALID_ARGUMENT: it is not the window's.
+absl::Status ReleaseRudContext(Qp& qp, uint64_t context);
+
+}  // namespace urnic::control

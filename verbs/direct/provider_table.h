@@ -1,0 +1,39 @@
+#pragma once
+
+/*
+ * How the library finds the functions of the provider that has opened a device:
+ * as one symbol of the shared object that the device's operations are in. A
+ * forked child has a copy of the provider (verbs/provider/fresh_copy.h), whose
+ * devices lead to the copy.
+ */
+
+#include "verbs/direct/urnic_dv.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Functions as in urnic_dv.h. New ones are added at the end, and older ones
+ * stay: a program may be linked to another version. */
+struct urnic_dv_table {
+  uint32_t bytes; /* of the table */
+  struct ibv_qp* (*create_window)(struct ibv_pd*,
+                                  const struct urnic_dv_window_attr*,
+                                  struct urnic_dv_window*);
+  int (*add_peer)(struct ibv_qp*, const struct urnic_dv_peer_attr*, uint32_t*);
+  int (*remove_peer)(struct ibv_qp*, uint32_t);
+  int (*acquire_contexts)(struct ibv_qp*, uint32_t, uint64_t*);
+  int (*release_context)(struct ibv_qp*, uint64_t);
+  int (*register_memory)(struct ibv_context*, uint32_t job, void*,
+                         uint64_t bytes, unsigned access, uint64_t* pvo);
+  int (*deregister)(struct ibv_context*, uint32_t job, uint64_t pvo);
+  int (*ring)(struct ibv_qp*);
+  int (*progress)(struct ibv_qp*);
+};
+
+#define URNIC_DV_TABLE "urnic_dv_table_v1"
+extern const struct urnic_dv_table urnic_dv_table_v1;
+
+#ifdef __cplusplus
+}
+#endif

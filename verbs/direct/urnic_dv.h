@@ -1,0 +1,114 @@
+#pragma once
+
+/*
+ * Direct verbs of uRNIC: what its devices have beyond libibverbs. So far that
+ * is RUD, reliable and unordered RDMA over unreliable datagrams (document C;
+ * docs/design/0014-rud.md). Link with -lurnic_dv, or ask pkg-config for
+ * urnic-dv.
+ *
+ * A window is a queue pair of type IBV_QPT_DRIVER on a RoCE device of uRNIC.
+ * ibv_query_qp(), ibv_destroy_qp() and asynchronous events work on it, and
+ * ibv_modify_qp() to IBV_QPS_ERR closes it. Nothing is posted by
+ * ibv_post_send(): the program writes commands to its send FIFO, and finds what
+ * has arrived in its receive FIFO (verbs/abi/rud_abi.h, which is installed
+ * beside this header).
+ *
+ * The RNIC never sends anything again: that is the work of an upper layer in
+ * the program.
+ *
+ * Errors. Functions that return int return 0 or an errno; those that return a
+ * pointer set errno. ENOTSUP: not a device of uRNIC, or one that has no RUD.
+ * Others as in libibverbs: EINVAL, ENOMEM (a limit), EBUSY (the device
+ * recovers), EIO (in a forked child). `urnic show error` says why.
+ *
+ * Threads. Any function at any time, but one thread at a time per FIFO.
+ */
+
+#include <infiniband/verbs.h>
+
+#include "rud_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of a new window. Zero it: fields that are added later mean "as before" then.
+ */
+struct urnic_dv_window_attr {
+  uint64_t comp_mask;       /* must be 0 */
+  uint32_t job;             /* who may talk to it: not 0 */
+  uint32_t send_entries;    /* rounded up to a power of two; 0: 256 */
+  uint32_t receive_entries; /* the same; 0: 1024 */
+  uint32_t slot_bytes;      /* of a packet for a FIFO; 0: what the link takes */
+  void* qp_context;
+};
+
+/* What a program needs of a window. The memory belongs to the window, and is
+ * unmapped with it. Entry i lies at (i & (entries - 1)), and its slot at that
+ * times slot_bytes. */
+struct urnic_dv_window {
+  uint32_t number; /* qp->qp_num */
+  uint32_t job;
+  uint32_t key;         /* protection key: its peers must know it */
+  uint32_t max_payload; /* bytes of a packet: the longest stride */
+  uint32_t slot_bytes;
+  uint32_t send_entries;
+  uint32_t receive_entries;
+  uint32_t reserved;
+  struct urnic_rud_send* sends;
+  struct urnic_queue_indices* send_indices;
+  uint8_t* send_slots;
+  struct urnic_rud_receive* receives;
+  struct urnic_queue_indices* receive_indices;
+  uint8_t* receive_slots;
+};
+
+/* Makes a window, which works at once (state RTS). Its protection key is random
+ * each time. NULL: errno. */
+struct ibv_qp* urnic_dv_create_window(struct ibv_pd* pd,
+                                      const struct urnic_dv_window_attr* attr,
+                                      struct urnic_dv_window* window);
+
+/* A window of a peer. */
+struct urnic_dv_peer_attr {
+  uint64_t comp_mask; /* must be 0 */
+  struct ibv_ah_attr ah;
+  uint32_t window; /* its number and its key, as the peer has told them */
+  uint32_t key;
+};
+
+/* From now on the window may send to that one, and takes its packets; those of
+ * all others are dropped and counted. `peer` is for urnic_rud_send.peer. May
+ * wait for the peer's MAC, for three seconds at most (ETIMEDOUT). EBUSY: it is
+ * a peer already. */
+int urnic_dv_add_peer(struct ibv_qp* window,
+                      const struct urnic_dv_peer_attr* attr, uint32_t* peer);
+int urnic_dv_remove_peer(struct ibv_qp* window, uint32_t peer);
+
+/* Contexts (rCxt) from the RNIC's pool, all or none. ENOMEM: it has not so
+ * many. They go back with the window at the latest. */
+int urnic_dv_acquire_contexts(struct ibv_qp* window, uint32_t count,
+                              uint64_t* contexts);
+/* What the context was doing ends, and packets for it are dropped. */
+int urnic_dv_release_context(struct ibv_qp* window, uint64_t context);
+
+/* Lets windows of this job, on all NICs of the process, access this memory.
+ * `access`: IBV_ACCESS_LOCAL_WRITE, _REMOTE_WRITE, _REMOTE_READ. `pvo` names
+ * the first byte; add to it for those behind. Pins nothing. EFAULT: it is not
+ * mapped. */
+int urnic_dv_register(struct ibv_context* context, uint32_t job, void* addr,
+                      uint64_t bytes, unsigned access, uint64_t* pvo);
+/* When it returns, the memory is not touched any more. Fence its transfers
+ * first: a late packet for it fails the window. */
+int urnic_dv_deregister(struct ibv_context* context, uint32_t job,
+                        uint64_t pvo);
+
+/* The program has written commands, and send_indices->producer. */
+int urnic_dv_ring(struct ibv_qp* window);
+/* Lets the RNIC run on this thread, if no other does: call it while waiting for
+ * entries of the receive FIFO. EBUSY: the device has failed. */
+int urnic_dv_progress(struct ibv_qp* window);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,177 @@
+// Windows of RUD: the functions behind urnic_dv.h, which says what they do.
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
+#include "verbs/control/rud_memory.h"
+#include "verbs/control/rud_verbs.h"
+#include "verbs/direct/provider_table.h"
+#include "verbs/provider/context.h"
+#include "verbs/provider/entry.h"
+#include "verbs/provider/ops.h"
+#include "verbs/provider/verb.h"
+
+namespace urnic::provider {
+namespace {
+
+constexpr uint32_t kSendEntries = 256;
+constexpr uint32_t kReceiveEntries = 1024;
+
+int RefuseMask(ibv_context* ibv, const char* verb, uint64_t mask) {
+  return Fail(ibv, Refusal(ErrorCode::kNotBuilt,
+                           absl::StrCat(verb, ": comp_mask 0x", absl::Hex(mask),
+                                        " is not known")));
+}
+
+// Null: it is not a window, and the program was told.
+control::Qp* WindowOf(ibv_qp* qp, const char* verb) {
+  control::Qp* const control = QueuePair::From(qp)->control.get();
+  if (control->rud() != nullptr) return control;
+  static_cast<void>(
+      Fail(qp->context, Refusal(ErrorCode::kBadAttribute,
+                                absl::StrCat(verb, ": queue pair ", qp->qp_num,
+                                             " is not a window of RUD"))));
+  return nullptr;
+}
+
+urnic_dv_window ToC(uint32_t number, const control::RudView& view) {
+  return {.number = number,
+          .job = view.job,
+          .key = view.key,
+          .max_payload = view.max_payload,
+          .slot_bytes = view.slot_bytes,
+          .send_entries = view.send_entries,
+          .receive_entries = view.receive_entries,
+          .reserved = 0,
+          .sends = view.sends,
+          .send_indices = view.send_indices,
+          .send_slots = view.send_slots,
+          .receives = view.receives,
+          .receive_indices = view.receive_indices,
+          .receive_slots = view.receive_slots};
+}
+
+ibv_qp* CreateWindow(ibv_pd* pd, const urnic_dv_window_attr* attr,
+                     urnic_dv_window* window) {
+  ibv_context* const ibv = pd->context;
+  if (attr->comp_mask != 0) {
+    return FailNull(RefuseMask(ibv, "create_window", attr->comp_mask));
+  }
+  Context* const context = Context::From(ibv);
+  auto handle = MakeHandle<QueuePair>();
+  handle->domain = ProtectionDomain::From(pd);
+  const auto or_else = [](uint32_t wanted, uint32_t usual) {
+    return wanted != 0 ? wanted : usual;
+  };
+  control::QpRequest request;
+  request.service = QpService::kRud;
+  request.pd = &handle->domain->control();
+  request.caps.max_send_wr = or_else(attr->send_entries, kSendEntries);
+  request.caps.max_recv_wr = or_else(attr->receive_entries, kReceiveEntries);
+  request.rud = {.job = attr->job, .slot_bytes = attr->slot_bytes};
+  request.allocator = handle->domain->allocator.get();
+  request.events = context;
+  request.user = handle.get();
+  auto created = control::Qp::Create(context->device(), request);
+  if (!created.ok()) return FailNull(ibv, created.status());
+  handle->control = *std::move(created);
+  ibv_qp& qp = handle->qp;
+  qp.qp_context = attr->qp_context;
+  qp.pd = pd;
+  qp.state = IBV_QPS_RTS;
+  qp.qp_type = IBV_QPT_DRIVER;
+  *window = ToC(handle->control->qpn(), handle->control->rud()->view());
+  return Keep(ibv, std::move(handle));
+}
+
+int AddPeer(ibv_qp* qp, const urnic_dv_peer_attr* attr, uint32_t* peer) {
+  control::Qp* const window = WindowOf(qp, "add_peer");
+  if (window == nullptr) return EINVAL;
+  if (attr->comp_mask != 0)
+    return RefuseMask(qp->context, "add_peer", attr->comp_mask);
+  const auto number = control::AddRudPeer(
+      *window, {VectorOf(attr->ah), attr->window, attr->key});
+  if (!number.ok()) return Fail(qp->context, number.status());
+  *peer = *number;
+  return 0;
+}
+
+int RemovePeer(ibv_qp* qp, uint32_t peer) {
+  control::Qp* const window = WindowOf(qp, "remove_peer");
+  if (window == nullptr) return EINVAL;
+  return Fail(qp->context, control::RemoveRudPeer(*window, peer));
+}
+
+int AcquireContexts(ibv_qp* qp, uint32_t count, uint64_t* contexts) {
+  control::Qp* const window = WindowOf(qp, "acquire_contexts");
+  if (window == nullptr) return EINVAL;
+  return Fail(qp->context,
+              control::AcquireRudContexts(*window, {contexts, count}));
+}
+
+int ReleaseContext(ibv_qp* qp, uint64_t rud_context) {
+  control::Qp* const window = WindowOf(qp, "release_context");
+  if (window == nullptr) return EINVAL;
+  return Fail(qp->context, control::ReleaseRudContext(*window, rud_context));
+}
+
+int RegisterMemory(ibv_context* ibv, uint32_t job, void* address,
+                   uint64_t bytes, unsigned access, uint64_t* pvo) {
+  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
+    return Fail(ibv, s);
+  const auto made = control::RudMemory::Of().Register(
+      Context::From(ibv)->device(), job,
+      {.address = reinterpret_cast<uint64_t>(address),
+       .bytes = bytes,
+       .access = access});
+  if (!made.ok()) return Fail(ibv, made.status());
+  *pvo = made->value;
+  return 0;
+}
+
+int Deregister(ibv_context* ibv, uint32_t job, uint64_t pvo) {
+  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
+    return Fail(ibv, s);
+  return Fail(ibv, control::RudMemory::Of().Deregister(job, rud::Pvo{pvo}));
+}
+
+// As those that post and poll.
+
+int Ring(ibv_qp* qp) {
+  QueuePair* const handle = QueuePair::From(qp);
+  const Presence inside(handle);
+  if (__builtin_expect(!MayUse(inside, handle), 0))
+    return WhyNot(inside, qp, "ring");
+  control::Qp::Posting& posting = *handle->posting;
+  posting.engine->Doorbell(*posting.engine_qp);
+  return 0;
+}
+
+int Progress(ibv_qp* qp) {
+  QueuePair* const handle = QueuePair::From(qp);
+  const Presence inside(handle);
+  if (__builtin_expect(!MayUse(inside, handle), 0))
+    return WhyNot(inside, qp, "progress");
+  control::Qp::Posting& posting = *handle->posting;
+  posting.engine->Progress();
+  return control::HasFailed(*posting.mailbox) ? EBUSY : 0;
+}
+
+}  // namespace
+
+extern "C" const urnic_dv_table urnic_dv_table_v1 = {
+    .bytes = sizeof(urnic_dv_table),
+    .create_window = kVerb<CreateWindow>,
+    .add_peer = kVerb<AddPeer>,
+    .remove_peer = kVerb<RemovePeer>,
+    .acquire_contexts = kVerb<AcquireContexts>,
+    .release_context = kVerb<ReleaseContext>,
+    .register_memory = kVerb<RegisterMemory>,
+    .deregister = kVerb<Deregister>,
+    .ring = Ring,
+    .progress = Progress};
+
+}  // namespace urnic::provider

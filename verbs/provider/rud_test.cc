@@ -1,0 +1,350 @@
+// Windows of RUD through urnic_dv.h: what calls accept and refuse, and that
+// two windows of a device move memory and packets. The rules of the protocol
+// are in transport/rud/window_test.cc.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "verbs/direct/urnic_dv.h"
+#include "verbs/provider/testing/shown.h"
+#include "verbs/provider/testing/verbs_pair.h"
+
+namespace urnic {
+namespace {
+
+constexpr uint32_t kJob = 9;
+constexpr unsigned kRights =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+ibv_ah_attr ToOurselves(ibv_context* context) {
+  ibv_ah_attr ah = {};
+  ah.is_global = 1;
+  ah.port_num = 1;
+  ah.grh.sgid_index = kGidIndexIpv4;
+  EXPECT_EQ(ibv_query_gid(context, 1, kGidIndexIpv4, &ah.grh.dgid), 0);
+  return ah;
+}
+
+// A window and the program's end of its FIFOs.
+class Window {
+ public:
+  explicit Window(ibv_pd* pd) {
+    urnic_dv_window_attr attr = {};
+    attr.job = kJob;
+    attr.send_entries = 16;
+    attr.receive_entries = 16;
+    qp_ = urnic_dv_create_window(pd, &attr, &at_);
+    if (qp_ == nullptr) {
+      ADD_FAILURE() << strerror(errno);
+      std::abort();
+    }
+  }
+  ~Window() { EXPECT_EQ(ibv_destroy_qp(qp_), 0); }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  ibv_qp* qp() { return qp_; }
+  const urnic_dv_window& at() const { return at_; }
+
+  uint32_t AddPeer(const Window& other) {
+    uint32_t peer = 0;
+    urnic_dv_peer_attr attr = {};
+    attr.ah = ToOurselves(qp_->context);
+    attr.window = other.at_.number;
+    attr.key = other.at_.key;
+    EXPECT_EQ(urnic_dv_add_peer(qp_, &attr, &peer), 0);
+    return peer;
+  }
+  uint64_t Acquire() {
+    uint64_t context = 0;
+    EXPECT_EQ(urnic_dv_acquire_contexts(qp_, 1, &context), 0);
+    return context;
+  }
+  void Post(urnic_rud_send command, const char* payload = "") {
+    const uint32_t place = at_.send_indices->producer % at_.send_entries;
+    std::strcpy(
+        reinterpret_cast<char*>(at_.send_slots + place * at_.slot_bytes),
+        payload);
+    at_.sends[place] = command;
+    std::atomic_ref(at_.send_indices->producer)
+        .fetch_add(1, std::memory_order_release);
+    EXPECT_EQ(urnic_dv_ring(qp_), 0);
+  }
+  template <typename T>
+  static T Load(T& value) {
+    return std::atomic_ref(value).load(std::memory_order_acquire);
+  }
+  struct Got : urnic_rud_receive {
+    const char* payload = nullptr;
+  };
+  // Runs the RNIC until something has arrived.
+  std::optional<Got> Poll() {
+    const uint32_t place = at_.receive_indices->consumer % at_.receive_entries;
+    urnic_rud_receive& entry = at_.receives[place];
+    if (!RunUntil([&] { return Load(entry.type) != 0; })) return std::nullopt;
+    const Got got = {entry, reinterpret_cast<const char*>(
+                                at_.receive_slots + place * at_.slot_bytes)};
+    entry.type = 0;
+    std::atomic_ref(at_.receive_indices->consumer)
+        .fetch_add(1, std::memory_order_release);
+    return got;
+  }
+  // Of the first command, once the RNIC has handled it.
+  uint32_t FirstStatus() {
+    RunUntil([&] { return Load(at_.sends[0].status) != URNIC_RUD_WAITS; });
+    return at_.sends[0].status;
+  }
+  ibv_qp_state State() {
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init = {};
+    EXPECT_EQ(ibv_query_qp(qp_, &attr, IBV_QP_STATE, &init), 0);
+    return attr.qp_state;
+  }
+  // The helper thread may have the engine for a moment.
+  template <typename Done>
+  bool RunUntil(Done&& done) {
+    for (int i = 0; i < 1'000'000 && !done(); ++i)
+      EXPECT_EQ(urnic_dv_progress(qp_), 0);
+    return done();
+  }
+
+ private:
+  ibv_qp* qp_ = nullptr;
+  urnic_dv_window at_ = {};
+};
+
+class Rud : public ::testing::Test {
+ protected:
+  Rud() : pd_(ibv_alloc_pd(device_)) {
+    a_.emplace(pd_);
+    b_.emplace(pd_);
+    to_b_ = a_->AddPeer(*b_);
+    b_->AddPeer(*a_);
+    std::iota(from_.begin(), from_.end(), uint8_t{1});
+    EXPECT_EQ(Register(from_.data(), from_.size(), &from_pvo_), 0);
+    EXPECT_EQ(Register(to_.data(), to_.size(), &to_pvo_), 0);
+  }
+  ~Rud() override {
+    EXPECT_EQ(urnic_dv_deregister(device_, kJob, from_pvo_), 0);
+    EXPECT_EQ(urnic_dv_deregister(device_, kJob, to_pvo_), 0);
+    a_.reset();
+    b_.reset();
+    EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
+  }
+  int Register(void* at, size_t bytes, uint64_t* pvo, uint32_t job = kJob,
+               unsigned rights = kRights) {
+    return urnic_dv_register(device_, job, at, bytes, rights, pvo);
+  }
+  // From a to b.
+  urnic_rud_send Command(uint8_t opcode, uint32_t bytes) {
+    constexpr uint16_t kStride = 1024;
+    urnic_rud_send command = {};
+    command.opcode = opcode;
+    command.notify = URNIC_RUD_NOTIFY_SOURCE;
+    command.peer = to_b_;
+    command.window = b_->at().number;
+    command.context = b_->Acquire();
+    command.local_context = a_->Acquire();
+    command.tid = 1 << 8;
+    command.local_pvo = from_pvo_;
+    command.remote_pvo = to_pvo_;
+    command.bytes = bytes;
+    command.stride = kStride;
+    command.packets = (uint64_t{1} << (bytes + kStride - 1) / kStride) - 1;
+    return command;
+  }
+
+  OpenDevice device_;
+  ibv_pd* pd_;
+  std::optional<Window> a_;
+  std::optional<Window> b_;
+  uint32_t to_b_ = 0;
+  std::vector<uint8_t> from_ = std::vector<uint8_t>(8192);
+  std::vector<uint8_t> to_ = std::vector<uint8_t>(8192);
+  uint64_t from_pvo_ = 0;
+  uint64_t to_pvo_ = 0;
+};
+
+TEST_F(Rud, AWindowWritesToAnother) {
+  a_->Post(Command(URNIC_RUD_WRITE, 5000));
+  const auto got = a_->Poll();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->type, URNIC_RUD_GOT_COMPLETION);
+  EXPECT_EQ(got->tid, 1u << 8);
+  EXPECT_EQ(a_->FirstStatus(), URNIC_RUD_SENT);
+  to_.resize(5000);
+  from_.resize(5000);
+  EXPECT_EQ(to_, from_);
+}
+
+TEST_F(Rud, AWindowReadsFromAnother) {
+  std::iota(to_.begin(), to_.end(), uint8_t{100});
+  urnic_rud_send command = Command(URNIC_RUD_READ, 5000);
+  command.notify = URNIC_RUD_NOTIFY_TARGET;
+  a_->Post(command);
+  const auto got = a_->Poll();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->type, URNIC_RUD_GOT_TRANSFER);
+  EXPECT_EQ(std::memcmp(from_.data(), to_.data(), 5000), 0);
+}
+
+TEST_F(Rud, APacketGoesToTheReceiveFifo) {
+  urnic_rud_send command = {};
+  command.opcode = URNIC_RUD_PACKET;
+  command.peer = to_b_;
+  command.window = b_->at().number;
+  command.bytes = 6;
+  command.tag[3] = 77;
+  a_->Post(command, "hello");
+  const auto got = b_->Poll();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->type, URNIC_RUD_GOT_PACKET);
+  EXPECT_EQ(got->tag[3], 77);
+  EXPECT_STREQ(got->payload, "hello");
+}
+
+TEST_F(Rud, AWindowIsAQueuePairOfTypeDriver) {
+  ibv_qp_attr attr = {};
+  ibv_qp_init_attr init = {};
+  ASSERT_EQ(ibv_query_qp(a_->qp(), &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(init.qp_type, IBV_QPT_DRIVER);
+  const std::string shown = Shown("qp");
+  EXPECT_NE(shown.find("RUD"), std::string::npos) << shown;
+  // It takes no work requests.
+  ibv_send_wr send = {};
+  ibv_send_wr* bad_send = nullptr;
+  EXPECT_EQ(ibv_post_send(a_->qp(), &send, &bad_send), EINVAL);
+  ibv_recv_wr receive = {};
+  ibv_recv_wr* bad_receive = nullptr;
+  EXPECT_EQ(ibv_post_recv(a_->qp(), &receive, &bad_receive), EINVAL);
+}
+
+TEST_F(Rud, ErrClosesAWindow) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RESET;
+  EXPECT_EQ(ibv_modify_qp(a_->qp(), &attr, IBV_QP_STATE), EINVAL);
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(a_->qp(), &attr, IBV_QP_STATE), 0);
+  a_->Post(Command(URNIC_RUD_WRITE, 8));
+  EXPECT_EQ(a_->FirstStatus(), URNIC_RUD_FLUSHED);
+}
+
+TEST_F(Rud, APvoOfNoRegistrationFailsTheWindow) {
+  urnic_rud_send command = Command(URNIC_RUD_WRITE, 8);
+  command.local_pvo ^= uint64_t{1} << 63;
+  a_->Post(command);
+  EXPECT_EQ(a_->FirstStatus(), URNIC_RUD_BAD_PVO);
+  ibv_async_event event;
+  ASSERT_EQ(ibv_get_async_event(device_, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
+  EXPECT_EQ(event.element.qp, a_->qp());
+  ibv_ack_async_event(&event);
+}
+
+TEST_F(Rud, DeregisteredMemoryIsNotTouched) {
+  std::vector<uint8_t> more(4096, 0x11);
+  uint64_t pvo = 0;
+  ASSERT_EQ(Register(more.data(), more.size(), &pvo), 0);
+  ASSERT_EQ(urnic_dv_deregister(device_, kJob, pvo), 0);
+  EXPECT_EQ(urnic_dv_deregister(device_, kJob, pvo), EINVAL);
+  urnic_rud_send command = Command(URNIC_RUD_WRITE, 64);
+  command.remote_pvo = pvo;
+  a_->Post(command);
+  // Document C: the window that a wrong key was aimed at fails.
+  EXPECT_TRUE(b_->RunUntil([&] { return b_->State() == IBV_QPS_ERR; }));
+  EXPECT_EQ(more, std::vector<uint8_t>(4096, 0x11));
+  ibv_async_event event;
+  ASSERT_EQ(ibv_get_async_event(device_, &event), 0);
+  ibv_ack_async_event(&event);
+}
+
+TEST_F(Rud, MemoryThatCannotBeRegistered) {
+  uint64_t pvo = 0;
+  EXPECT_EQ(Register(to_.data(), 8, &pvo, 0), EINVAL) << "no job";
+  EXPECT_EQ(Register(to_.data(), 0, &pvo), EINVAL) << "no bytes";
+  EXPECT_EQ(Register(to_.data(), 8, &pvo, kJob, 1 << 3), EINVAL) << "rights";
+  EXPECT_EQ(Register(reinterpret_cast<void*>(4096), 8, &pvo), EFAULT);
+  void* const constant =
+      mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_EQ(Register(constant, 8, &pvo), EFAULT) << "cannot be written";
+  ASSERT_EQ(Register(constant, 8, &pvo, kJob, IBV_ACCESS_REMOTE_READ), 0);
+  EXPECT_EQ(urnic_dv_deregister(device_, kJob + 1, pvo), EINVAL) << "job";
+  EXPECT_EQ(urnic_dv_deregister(device_, kJob, pvo + 1), EINVAL) << "middle";
+  EXPECT_EQ(urnic_dv_deregister(device_, kJob, pvo), 0);
+  munmap(constant, 4096);
+}
+
+// As many jobs, one after another, as there are tables, and more.
+TEST_F(Rud, ATableIsFreeWhenItsJobHasNothingLeft) {
+  for (uint32_t job = 100; job < 200; ++job) {
+    uint64_t pvo = 0;
+    ASSERT_EQ(Register(to_.data(), 8, &pvo, job), 0) << job;
+    ASSERT_EQ(urnic_dv_deregister(device_, job, pvo), 0);
+  }
+}
+
+TEST_F(Rud, Peers) {
+  uint32_t peer = 0;
+  urnic_dv_peer_attr attr = {};
+  attr.ah = ToOurselves(device_);
+  attr.window = b_->at().number;
+  EXPECT_EQ(urnic_dv_add_peer(a_->qp(), &attr, &peer), EBUSY) << "is one";
+  EXPECT_EQ(urnic_dv_remove_peer(a_->qp(), to_b_), 0);
+  EXPECT_EQ(urnic_dv_remove_peer(a_->qp(), to_b_), EINVAL);
+  EXPECT_EQ(urnic_dv_add_peer(a_->qp(), &attr, &peer), 0);
+  EXPECT_NE(peer, to_b_) << "answers to the former are not for this one";
+  attr.comp_mask = 1;
+  EXPECT_EQ(urnic_dv_add_peer(a_->qp(), &attr, &peer), EOPNOTSUPP);
+  attr.comp_mask = 0;
+  attr.ah.is_global = 0;
+  EXPECT_EQ(urnic_dv_add_peer(a_->qp(), &attr, &peer), EINVAL) << "no GID";
+}
+
+TEST_F(Rud, ThePoolHas100000Contexts) {
+  std::vector<uint64_t> all(100'000);
+  EXPECT_EQ(urnic_dv_acquire_contexts(a_->qp(), 100'000, all.data()), 0);
+  uint64_t one = 0;
+  EXPECT_EQ(urnic_dv_acquire_contexts(b_->qp(), 1, &one), ENOMEM);
+  EXPECT_EQ(urnic_dv_release_context(b_->qp(), all[5]), EINVAL) << "not its";
+  EXPECT_EQ(urnic_dv_release_context(a_->qp(), all[5]), 0);
+  EXPECT_EQ(urnic_dv_release_context(a_->qp(), all[5]), EINVAL);
+  EXPECT_EQ(urnic_dv_acquire_contexts(b_->qp(), 1, &one), 0);
+  EXPECT_NE(one, all[5]) << "the key is another";
+}
+
+TEST_F(Rud, WindowsThatCannotBeMade) {
+  urnic_dv_window window;
+  urnic_dv_window_attr attr = {};
+  EXPECT_EQ(urnic_dv_create_window(pd_, &attr, &window), nullptr) << "no job";
+  EXPECT_EQ(errno, EINVAL);
+  attr.job = kJob;
+  attr.slot_bytes = 100'000;
+  EXPECT_EQ(urnic_dv_create_window(pd_, &attr, &window), nullptr) << "slots";
+  EXPECT_EQ(errno, EINVAL);
+  attr.slot_bytes = 0;
+  attr.send_entries = 1 << 20;
+  EXPECT_EQ(urnic_dv_create_window(pd_, &attr, &window), nullptr) << "entries";
+  EXPECT_EQ(errno, EINVAL);
+  attr.send_entries = 0;
+  attr.comp_mask = 2;
+  EXPECT_EQ(urnic_dv_create_window(pd_, &attr, &window), nullptr) << "mask";
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST(RudOfAnotherQueuePair, IsRefused) {
+  OpenDevice device;
+  const Pair pair(device);
+  uint64_t context = 0;
+  EXPECT_EQ(urnic_dv_acquire_contexts(pair.a.qp(), 1, &context), EINVAL);
+  EXPECT_EQ(urnic_dv_remove_peer(pair.a.qp(), 1), EINVAL);
+}
+
+}  // namespace
+}  // namespace urnic
