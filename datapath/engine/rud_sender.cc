@@ -77,6 +77,7 @@ bool RudSender::Build(const RudPeer& peer, const rud::TxPacket& packet,
 
 template <typename Sink>
 uint32_t RudSender::Send(RudWindow& window, uint32_t room, Sink& sink) {
+  const rud::Task::Use use(window.task());
   room = std::min({room, tx_->loop_room(), rud::kBurstMax});
   const uint32_t count = window.Transmit(std::span(slots_).first(room));
   uint32_t sent = 0;

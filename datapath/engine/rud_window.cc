@@ -18,6 +18,7 @@ RudWindow::RudWindow(const EngineQpConfig& config,
                      const RudWindowConfig& window, rud::ContextPool* contexts)
     : EngineQp(Kind::kRudWindow, config),
       contexts_(*contexts),
+      task_(window.task),
       core_({.number = config.limits.qpn,
              .job = window.job,
              .key = window.key,

@@ -15,6 +15,7 @@
 #include "datapath/engine/flow_sink.h"
 #include "transport/net/path.h"
 #include "transport/net/path_users.h"
+#include "transport/rud/task_views.h"
 #include "transport/rud/window.h"
 #include "transport/wire/rud.h"
 
@@ -29,6 +30,7 @@ struct RudWindowConfig {
   rud::SendFifo send;
   rud::ReceiveFifo receive;
   const rud::TceTables* tces = nullptr;
+  rud::Task task;  // the engine: who takes memory away from it must know
 };
 
 // A window of another host, or of this one, that a window talks to.
@@ -88,6 +90,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   template <typename F>
   FlowResult OnBurst(std::span<const rud::RxPacket> packets, FlowSink& sink,
                      F&& on_verdict) {
+    const rud::Task::Use use(task_);
     Burst<F> burst{sink, on_verdict};
     core_.OnBurst(packets, burst);
     for (const Placement& placement :
@@ -97,9 +100,12 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     core_.FinishBurst();
     return Result();
   }
+  // The payload of the packets must be copied while a use of task() exists that
+  // began before.
   uint32_t Transmit(std::span<rud::TxPacket> packets) {
     return core_.Transmit(packets);
   }
+  const rud::Task& task() const { return task_; }
   void OnGatherFault(const rud::TxPacket& packet) {
     core_.OnGatherFault(packet);
   }
@@ -160,6 +166,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   FlowResult Result();
 
   rud::ContextPool& contexts_;
+  const rud::Task task_;
   rud::Window core_;
   QpConfig config_;
   QpState target_ = QpState::kReset;  // as Modify() has set it

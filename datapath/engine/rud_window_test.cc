@@ -33,7 +33,8 @@ class Node : public testing::NicNode {
         .receive =
             rud::ReceiveFifo(receives_.data(), kEntries, &receive_indices_,
                              receive_slots_.data(), kSlotBytes),
-        .tces = &tces_};
+        .tces = &tces_,
+        .task = {}};
     EngineQpConfig config;
     config.service = QpService::kRud;
     config.rud = &window;

@@ -83,6 +83,7 @@ class RudWatchedEnd {
     const Registration gone = registrations_[i];
     URNIC_CHECK(rnic_.tces().Deregister(gone.job, gone.pvo));
     URNIC_CHECK(!rnic_.tces().Deregister(gone.job, gone.pvo));
+    rnic_.tces().Reclaim();
     registrations_.erase(registrations_.begin() + static_cast<int64_t>(i));
     stale_ = gone.pvo;
   }

@@ -65,8 +65,10 @@ class Explorer {
     return runs;
   }
 
-  // Called by an atomic before each operation.
-  void Yield() { swapcontext(&fibres_[running_]->context, &main_); }
+  // Called by an atomic before each operation. `check` runs after all threads.
+  void Yield() {
+    if (runs_fibre_) swapcontext(&fibres_[running_]->context, &main_);
+  }
   Fibre& running() { return *fibres_[running_]; }
   // A full fence of the running thread.
   void Flush() { Flush(running()); }
@@ -132,7 +134,9 @@ class Explorer {
       if (action.fibre != running_ && !fibres_[running_]->done)
         --preemptions_left_;
       running_ = action.fibre;
+      runs_fibre_ = true;
       swapcontext(&main_, &fibre.context);
+      runs_fibre_ = false;
     }
   }
 
@@ -155,6 +159,7 @@ class Explorer {
   ucontext_t main_;
   std::vector<std::unique_ptr<Fibre>> fibres_;
   size_t running_ = 0;
+  bool runs_fibre_ = false;
   int preemptions_left_ = 0;
 };
 
@@ -175,6 +180,9 @@ class ModelAtomic {
   }
   T fetch_or(T bits) {
     return Modify([&](T old) { return static_cast<T>(old | bits); });
+  }
+  T fetch_and(T bits) {
+    return Modify([&](T old) { return static_cast<T>(old & bits); });
   }
   bool compare_exchange_weak(T& expected, T desired) {
     const T old =

@@ -22,7 +22,8 @@ std::optional<Pvo> TceTables::Register(uint32_t job, uint64_t address,
   Table* unowned = nullptr;
   for (Table& table : tables_) {
     const uint32_t owner = table.job.load(std::memory_order_relaxed);
-    if (owner == 0 && unowned == nullptr) unowned = &table;
+    if (owner == 0 && table.used.empty() && unowned == nullptr)
+      unowned = &table;
     if (owner != job || table.shift != shift) continue;
     const std::optional<Pvo> pvo = RegisterIn(table, address, length, access);
     if (pvo.has_value()) return pvo;
@@ -69,9 +70,11 @@ std::optional<Pvo> TceTables::RegisterIn(Table& table, uint64_t address,
                    (*first << table.shift) | (address - first_page));
 }
 
-void TceTables::Clear(Table& table, uint64_t from, uint64_t to) {
-  for (uint64_t i = from; i < to; ++i)
+void TceTables::Retire(Table& table, const UsedRange& range) {
+  if (table.tces[range.first].key.load(std::memory_order_relaxed) == 0) return;
+  for (uint64_t i = range.first; i < range.second; ++i)
     table.tces[i].key.store(0, std::memory_order_release);
+  table.retired.push_back(range.first);
 }
 
 bool TceTables::Deregister(uint32_t job, Pvo pvo) {
@@ -80,8 +83,7 @@ bool TceTables::Deregister(uint32_t job, Pvo pvo) {
   const auto range = table.used.find(pvo.offset() >> table.shift);
   if (found.fault != PvoFault::kNone || range == table.used.end()) return false;
   if (found.address != table.tces[range->first].begin) return false;
-  Clear(table, range->first, range->second);
-  table.used.erase(range);
+  Retire(table, *range);
   return true;
 }
 
@@ -89,8 +91,14 @@ void TceTables::Disown(uint32_t job) {
   for (Table& table : tables_) {
     if (job == 0 || table.job.load(std::memory_order_relaxed) != job) continue;
     table.job.store(0, std::memory_order_release);
-    for (const auto& [from, to] : table.used) Clear(table, from, to);
-    table.used.clear();
+    for (const UsedRange& range : table.used) Retire(table, range);
+  }
+}
+
+void TceTables::Reclaim() {
+  for (Table& table : tables_) {
+    for (const uint64_t from : table.retired) table.used.erase(from);
+    table.retired.clear();
   }
 }
 

@@ -5,16 +5,18 @@
 // of the job, on any NIC of the process. See document C, and
 // docs/design/0014-rud.md for where we differ.
 //
-// Thread: Register(), Deregister(), Own() and Disown() one at a time; Check()
-// at any time, in any thread. A caller of Deregister() or Disown() must wait
-// until no Check() is under way, and no placement or payload that one has
-// allowed, before the memory or the table is used for something else.
+// Thread: Check() at any time, in any thread; the others one at a time. What
+// Deregister() and Disown() take away is still in the hands of a Check() that
+// is under way, and of the placements and payloads that one has allowed. When
+// there are none any more (task_views.h), the memory may be used for something
+// else, and Reclaim() lets others have the entries.
 
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "transport/base/random.h"
 
@@ -95,6 +97,8 @@ class TceTables {
   bool Deregister(uint32_t job, Pvo pvo);
   // The tables of the job belong to no one, and its registrations end.
   void Disown(uint32_t job);
+  // Entries and tables that were taken away before can be registered again.
+  void Reclaim();
 
   // Whether the job may access these bytes.
   PvoTranslation Check(uint32_t job, Pvo pvo, uint64_t bytes,
@@ -123,13 +127,15 @@ class TceTables {
     uint32_t next_key = 0;
     Tce* tces = nullptr;
     std::map<uint64_t, uint64_t> used;  // entries: from, to (exclusive)
+    std::vector<uint64_t> retired;      // of them, where those begin that ended
   };
 
   std::optional<Pvo> RegisterIn(Table& table, uint64_t address, uint64_t length,
                                 uint32_t access);
   // The first of so many free entries.
   std::optional<uint64_t> FindFree(const Table& table, uint64_t count) const;
-  void Clear(Table& table, uint64_t from, uint64_t to);
+  using UsedRange = std::map<uint64_t, uint64_t>::value_type;
+  void Retire(Table& table, const UsedRange& range);
 
   const uint64_t entries_;  // of a table
   Table tables_[kTables];

@@ -110,6 +110,7 @@ TEST_F(TceTablesTest, TheFirstHoleThatIsLargeEnoughIsTaken) {
   }
   EXPECT_TRUE(tables_.Deregister(kJob, pvos[0]));
   EXPECT_TRUE(tables_.Deregister(kJob, pvos[3]));
+  tables_.Reclaim();
   EXPECT_EQ(RegisterPages(3)->offset(), 7 * 4096u);
   EXPECT_EQ(RegisterPages(2)->offset(), 0u);
   EXPECT_EQ(RegisterPages(1)->offset(), 10 * 4096u);
@@ -123,6 +124,7 @@ TEST_F(TceTablesTest, NeighboursThatAreFreedMakeOneHole) {
   ASSERT_TRUE(RegisterPages(5).has_value());
   EXPECT_TRUE(tables_.Deregister(kJob, first));
   EXPECT_TRUE(tables_.Deregister(kJob, second));
+  tables_.Reclaim();
   EXPECT_EQ(RegisterPages(11)->offset(), 0u);
 }
 
@@ -164,6 +166,9 @@ TEST_F(TceTablesTest, AllTablesMayBeInUse) {
   EXPECT_TRUE(Register(kBase, 64, kJob).has_value());
   EXPECT_FALSE(Register(kBase, 64, kJob, PageSize::k64K).has_value());
   tables_.Disown(kJob + 9);
+  EXPECT_FALSE(Register(kBase, 64, kJob, PageSize::k64K).has_value())
+      << "perhaps somebody still uses it";
+  tables_.Reclaim();
   EXPECT_TRUE(Register(kBase, 64, kJob, PageSize::k64K).has_value());
 }
 
@@ -185,6 +190,7 @@ TEST_F(TceTablesTest, AKeyIsNeverZeroAndOldOnesStayWrong) {
     }
     ASSERT_TRUE(tables_.Deregister(kJob, pvo));
     ASSERT_EQ(FaultOf(pvo, 64), PvoFault::kKey);
+    tables_.Reclaim();
     last = pvo;
   }
 }
@@ -220,6 +226,7 @@ TEST_F(TceTablesTest, AJobThatIsGoneHasNoTables) {
   const Pvo other = Register(kBase, 4096, kJob + 1).value();
   tables_.Disown(kJob);
   tables_.Disown(0);
+  tables_.Reclaim();
   EXPECT_EQ(FaultOf(first, 1), PvoFault::kOwner);
   EXPECT_EQ(FaultOf(second, 1), PvoFault::kOwner);
   EXPECT_EQ(FaultOf(other, 1, kJob + 1), PvoFault::kNone);
@@ -243,6 +250,7 @@ TEST_F(TceTablesTest, ItAgreesWithANaiveModel) {
   for (int i = 0; i < 20000; ++i) {
     const auto job = static_cast<uint32_t>(1 + random.Below(3));
     const uint64_t what = random.Below(100);
+    if (random.OneIn(5)) tables_.Reclaim();
     if (what < 30) {
       const PageSize size = kSizes[random.Below(2)];
       const uint64_t begin = kBase + random.Below(1 << 20);

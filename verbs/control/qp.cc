@@ -147,6 +147,9 @@ absl::Status Qp::MakeRudRings(const QpRequest& request, const QpLayout& layout,
   auto made = RudRings::Make(device_, request.rud, rings, request.allocator);
   if (!made.ok()) return made.status();
   rud_ = *std::move(made);
+  auto user = RudMemory::Of().AddUser(device_.engine());
+  if (!user.ok()) return user.status();
+  rud_user_ = *std::move(user);
   return absl::OkStatus();
 }
 
@@ -176,7 +179,8 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
   std::optional<RudWindowConfig> window;
-  if (rud_ != nullptr) config.rud = &window.emplace(rud_->Config());
+  if (rud_ != nullptr)
+    config.rud = &window.emplace(rud_->Config(rud_user_->task()));
   if (absl::Status s = device_.qps().Reserve(device_.name()); !s.ok()) return s;
   if (absl::Status s = Enlist(config); !s.ok()) {
     device_.qps().Release();
@@ -185,7 +189,6 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   posting_.engine_qp = engine_qp_;
   ForEachPart([](auto& part) { part.Ref(); });
   device_.qps().Enter(*this, serial_);
-  if (rud_ != nullptr) RudMemory::Of().AddUser(&device_.engine());
   return absl::OkStatus();
 }
 
@@ -241,7 +244,6 @@ Qp::~Qp() {
     engine.qps().Destroy(engine_qp_);
     ForgetCompletions(number);
   }
-  if (rud_ != nullptr) RudMemory::Of().RemoveUser(&engine);
   ForEachPart([](auto& part) { part.Unref(); });
 }
 

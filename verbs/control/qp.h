@@ -19,6 +19,7 @@
 #include "verbs/control/qp_block.h"
 #include "verbs/control/qp_request.h"
 #include "verbs/control/queue_memory.h"
+#include "verbs/control/rud_memory.h"
 #include "verbs/control/rud_rings.h"
 #include "verbs/control/spin_lock.h"
 #include "verbs/control/srq.h"
@@ -197,6 +198,7 @@ class Qp final : private QpEvents {
   QueueMemory memory_;
   const MarkedBlock parts_;
   std::unique_ptr<const RudRings> rud_;
+  std::unique_ptr<const RudMemory::User> rud_user_;
   QpCaps caps_;
   struct Listener {
     EventSink* events;

@@ -2,8 +2,12 @@
 
 #include <sys/mman.h>
 
+#include <bit>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/environment.h"
+#include "datapath/guest/give_way.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "verbs/control/device.h"
@@ -82,19 +86,26 @@ absl::StatusOr<rud::Pvo> RudMemory::Register(Device& device, uint32_t job,
     return s;
   }
   device.GuardMemory();
-  std::lock_guard lock(mutex_);
-  const auto pvo = tces_.Register(job, request.address, request.bytes,
-                                  request.access, PageSizeFor(request.bytes));
-  if (!pvo.has_value()) {
-    return Refusal(ErrorCode::kNoPlace,
-                   absl::StrCat("register: no table has room for ",
-                                request.bytes, " bytes of job ", job));
+  const auto add = [&]() -> std::optional<rud::Pvo> {
+    std::lock_guard lock(mutex_);
+    if (Snapshot() == 0) tces_.Reclaim();
+    const auto pvo = tces_.Register(job, request.address, request.bytes,
+                                    request.access, PageSizeFor(request.bytes));
+    if (pvo.has_value()) ++registrations_[job];
+    return pvo;
+  };
+  auto pvo = add();
+  if (!pvo.has_value() && Snapshot() != 0) {
+    Await();
+    pvo = add();
   }
-  ++registrations_[job];
-  return *pvo;
+  if (pvo.has_value()) return *pvo;
+  return Refusal(ErrorCode::kNoPlace,
+                 absl::StrCat("register: no table has room for ", request.bytes,
+                              " bytes of job ", job));
 }
 
-absl::Status RudMemory::Deregister(uint32_t job, rud::Pvo pvo) {
+absl::Status RudMemory::Revoke(uint32_t job, rud::Pvo pvo) {
   std::lock_guard lock(mutex_);
   if (!tces_.Deregister(job, pvo)) {
     return Refusal(ErrorCode::kBadAttribute,
@@ -107,21 +118,52 @@ absl::Status RudMemory::Deregister(uint32_t job, rud::Pvo pvo) {
     registrations_.erase(left);
     tces_.Disown(job);  // its tables are free for other jobs
   }
-  // Who was in the middle of a burst has ended it when its token is free. Until
-  // then the mutex keeps others from using the entries again.
-  for (const auto& [engine, windows] : users_)
-    const Engine::ControlScope scope(*engine);
+  views_.TakeSnapshot();
   return absl::OkStatus();
 }
 
-void RudMemory::AddUser(Engine* engine) {
+void RudMemory::RevokeJob(uint32_t job) {
   std::lock_guard lock(mutex_);
-  ++users_[engine];
+  if (registrations_.erase(job) == 0) return;
+  tces_.Disown(job);
+  views_.TakeSnapshot();
 }
 
-void RudMemory::RemoveUser(Engine* engine) {
+absl::Status RudMemory::Deregister(uint32_t job, rud::Pvo pvo) {
+  absl::Status status = Revoke(job, pvo);
+  if (status.ok()) Await();
+  return status;
+}
+
+void RudMemory::Await() const {
+  // A burst takes microseconds, unless its thread has lost its CPU.
+  while (Snapshot() != 0) GiveWay();
+}
+
+absl::StatusOr<std::unique_ptr<const RudMemory::User>> RudMemory::AddUser(
+    Engine& engine) {
   std::lock_guard lock(mutex_);
-  if (--users_.at(engine) == 0) users_.erase(engine);
+  Uses& uses = users_[&engine];
+  if (uses.windows == 0) {
+    uses.task = static_cast<uint32_t>(std::countr_one(tasks_));
+    if (uses.task == rud::TaskViews<std::atomic>::kTasks) {
+      users_.erase(&engine);
+      return Refusal(ErrorCode::kNoPlace,
+                     "create_window: 64 ports of this process have windows");
+    }
+    tasks_ |= uint64_t{1} << uses.task;
+  }
+  ++uses.windows;
+  return std::unique_ptr<const User>(
+      new User(*this, engine, {&views_, uses.task}));
+}
+
+void RudMemory::RemoveUser(Engine& engine) {
+  std::lock_guard lock(mutex_);
+  Uses& uses = users_.at(&engine);
+  if (--uses.windows != 0) return;
+  tasks_ &= ~(uint64_t{1} << uses.task);
+  users_.erase(&engine);
 }
 
 }  // namespace urnic::control

@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<RudRings>> RudRings::Make(
   return std::unique_ptr<RudRings>(new RudRings(view, *std::move(slots)));
 }
 
-RudWindowConfig RudRings::Config() const {
+RudWindowConfig RudRings::Config(const rud::Task& task) const {
   return {
       .job = view_.job,
       .key = view_.key,
@@ -75,7 +75,8 @@ RudWindowConfig RudRings::Config() const {
       .receive = rud::ReceiveFifo(view_.receives, view_.receive_entries,
                                   view_.receive_indices, view_.receive_slots,
                                   view_.slot_bytes),
-      .tces = &RudMemory::Of().tces()};
+      .tces = &RudMemory::Of().tces(),
+      .task = task};
 }
 
 }  // namespace urnic::control

@@ -50,8 +50,8 @@ class RudRings {
       QueueAllocator* allocator);
 
   const RudView& view() const { return view_; }
-  // For the engine.
-  RudWindowConfig Config() const;
+  // For the engine; `task` is the engine.
+  RudWindowConfig Config(const rud::Task& task) const;
 
  private:
   RudRings(const RudView& view, QueueMemory slots)

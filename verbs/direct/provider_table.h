@@ -29,6 +29,9 @@ struct urnic_dv_table {
   int (*deregister)(struct ibv_context*, uint32_t job, uint64_t pvo);
   int (*ring)(struct ibv_qp*);
   int (*progress)(struct ibv_qp*);
+  int (*revoke)(struct ibv_context*, uint32_t job, uint64_t pvo);
+  int (*revoke_job)(struct ibv_context*, uint32_t job);
+  int (*read_snapshot)(struct ibv_context*, uint64_t*);
 };
 
 #define URNIC_DV_TABLE "urnic_dv_table_v1"

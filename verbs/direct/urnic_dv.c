@@ -120,3 +120,18 @@ int urnic_dv_progress(struct ibv_qp* window) {
   CALL(window->context, progress, window);
   return ENOTSUP;
 }
+
+int urnic_dv_revoke(struct ibv_context* context, uint32_t job, uint64_t pvo) {
+  CALL(context, revoke, context, job, pvo);
+  return ENOTSUP;
+}
+
+int urnic_dv_revoke_job(struct ibv_context* context, uint32_t job) {
+  CALL(context, revoke_job, context, job);
+  return ENOTSUP;
+}
+
+int urnic_dv_read_snapshot(struct ibv_context* context, uint64_t* snapshot) {
+  CALL(context, read_snapshot, context, snapshot);
+  return ENOTSUP;
+}

@@ -103,6 +103,16 @@ int urnic_dv_register(struct ibv_context* context, uint32_t job, void* addr,
 int urnic_dv_deregister(struct ibv_context* context, uint32_t job,
                         uint64_t pvo);
 
+/* The same without waiting (the snapshot interface of document C). What was
+ * revoked cannot be accessed from now on, but an access that has begun may
+ * still touch the memory, until urnic_dv_read_snapshot() gives zero. */
+int urnic_dv_revoke(struct ibv_context* context, uint32_t job, uint64_t pvo);
+/* All memory of the job. */
+int urnic_dv_revoke_job(struct ibv_context* context, uint32_t job);
+/* The NICs of the process that still touch memory which was revoked before, a
+ * bit for each. */
+int urnic_dv_read_snapshot(struct ibv_context* context, uint64_t* snapshot);
+
 /* The program has written commands, and send_indices->producer. */
 int urnic_dv_ring(struct ibv_qp* window);
 /* Lets the RNIC run on this thread, if no other does: call it while waiting for

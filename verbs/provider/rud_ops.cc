@@ -138,6 +138,26 @@ int Deregister(ibv_context* ibv, uint32_t job, uint64_t pvo) {
   return Fail(ibv, control::RudMemory::Of().Deregister(job, rud::Pvo{pvo}));
 }
 
+int Revoke(ibv_context* ibv, uint32_t job, uint64_t pvo) {
+  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
+    return Fail(ibv, s);
+  return Fail(ibv, control::RudMemory::Of().Revoke(job, rud::Pvo{pvo}));
+}
+
+int RevokeJob(ibv_context* ibv, uint32_t job) {
+  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
+    return Fail(ibv, s);
+  control::RudMemory::Of().RevokeJob(job);
+  return 0;
+}
+
+int ReadSnapshot(ibv_context* ibv, uint64_t* snapshot) {
+  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
+    return Fail(ibv, s);
+  *snapshot = control::RudMemory::Of().Snapshot();
+  return 0;
+}
+
 // As those that post and poll.
 
 int Ring(ibv_qp* qp) {
@@ -172,6 +192,9 @@ extern "C" const urnic_dv_table urnic_dv_table_v1 = {
     .register_memory = kVerb<RegisterMemory>,
     .deregister = kVerb<Deregister>,
     .ring = Ring,
-    .progress = Progress};
+    .progress = Progress,
+    .revoke = kVerb<Revoke>,
+    .revoke_job = kVerb<RevokeJob>,
+    .read_snapshot = kVerb<ReadSnapshot>};
 
 }  // namespace urnic::provider

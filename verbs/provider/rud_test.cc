@@ -265,6 +265,21 @@ TEST_F(Rud, DeregisteredMemoryIsNotTouched) {
   ibv_ack_async_event(&event);
 }
 
+TEST_F(Rud, RevokedMemoryIsNotAccessedAndNobodyWaits) {
+  uint64_t pvos[2] = {};
+  uint64_t snapshot = 0;
+  ASSERT_EQ(Register(to_.data(), 8, &pvos[0], kJob + 1), 0);
+  ASSERT_EQ(Register(to_.data(), 8, &pvos[1], kJob + 1), 0);
+  EXPECT_EQ(urnic_dv_revoke(device_, kJob + 1, pvos[0]), 0);
+  EXPECT_EQ(urnic_dv_revoke(device_, kJob + 1, pvos[0]), EINVAL);
+  EXPECT_EQ(urnic_dv_revoke_job(device_, kJob + 1), 0);
+  EXPECT_EQ(urnic_dv_deregister(device_, kJob + 1, pvos[1]), EINVAL);
+  EXPECT_TRUE(a_->RunUntil([&] {
+    EXPECT_EQ(urnic_dv_read_snapshot(device_, &snapshot), 0);
+    return snapshot == 0;
+  }));
+}
+
 TEST_F(Rud, MemoryThatCannotBeRegistered) {
   uint64_t pvo = 0;
   EXPECT_EQ(Register(to_.data(), 8, &pvo, 0), EINVAL) << "no job";

@@ -1,0 +1,142 @@
+// Enumerates the interleavings of the snapshot interface: two tasks and a
+// command that takes a thing away.
+
+#include "transport/rud/task_views.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/support/explorer.h"
+
+namespace urnic::rud {
+namespace {
+
+// The same with open parts, for mistakes.
+struct OpenViews {
+  void Begin(uint32_t task) { live.fetch_or(uint64_t{1} << task); }
+  void End(uint32_t task) {
+    live.fetch_and(~(uint64_t{1} << task));
+    snapshot.fetch_and(~(uint64_t{1} << task));
+  }
+  void TakeSnapshot() {
+    snapshot.fetch_or(live.load());
+    snapshot.fetch_and(live.load());
+  }
+  uint64_t ReadSnapshot() const { return snapshot.load(); }
+  ModelAtomic<uint64_t> live{0};
+  ModelAtomic<uint64_t> snapshot{0};
+};
+// As on the one processor of document C.
+struct ViewsWithoutSecondLook : OpenViews {
+  void TakeSnapshot() { snapshot.fetch_or(live.load()); }
+};
+// The bit can still be invisible when the task looks at the state.
+struct ViewsWithoutFence : OpenViews {
+  void Begin(uint32_t task) {
+    live.store(live.load() | uint64_t{1} << task, std::memory_order_release);
+  }
+};
+struct ViewsWithoutSnapshot : OpenViews {
+  void TakeSnapshot() {}
+};
+
+struct Outcome {
+  bool is_safe = true;   // nobody used what was gone
+  bool is_clean = true;  // at the end nobody is waited for
+  uint64_t runs = 0;
+};
+
+template <typename Views>
+Outcome Explore(int rounds) {
+  struct World {
+    Views views;
+    ModelAtomic<uint32_t> is_there{1};
+    uint32_t users = 0;  // inside, and have seen it there
+    bool used_gone = false;
+  };
+  std::unique_ptr<World> world;
+  Outcome outcome;
+  const auto task = [&](uint32_t number) {
+    for (int i = 0; i < rounds; ++i) {
+      world->views.Begin(number);
+      if (world->is_there.load() != 0) {
+        ++world->users;
+        static_cast<void>(world->is_there.load());  // others may run here
+        --world->users;
+      }
+      world->views.End(number);
+    }
+  };
+  Explorer explorer;
+  bool good = false;
+  outcome.runs = explorer.Explore(
+      3,
+      [&] {
+        world = std::make_unique<World>();
+        return std::vector<std::function<void()>>{
+            [&] { task(0); }, [&] { task(1); },
+            [&] {
+              world->is_there.store(0);
+              world->views.TakeSnapshot();
+              if (world->views.ReadSnapshot() == 0)
+                world->used_gone |= world->users != 0;
+            }};
+      },
+      [&] {
+        outcome.is_safe &= !world->used_gone;
+        outcome.is_clean &= world->views.ReadSnapshot() == 0;
+        return outcome.is_safe && outcome.is_clean;
+      },
+      good);
+  return outcome;
+}
+
+TEST(TaskViewsTest, NobodyUsesWhatIsGoneAndNobodyIsWaitedForInVain) {
+  for (const int rounds : {1, 2}) {
+    const Outcome outcome = Explore<TaskViews<ModelAtomic>>(rounds);
+    EXPECT_TRUE(outcome.is_safe);
+    EXPECT_TRUE(outcome.is_clean);
+    EXPECT_GT(outcome.runs, 1000u);
+  }
+}
+
+TEST(TaskViewsTest, MistakesAreFound) {
+  EXPECT_FALSE(Explore<ViewsWithoutSecondLook>(1).is_clean);
+  EXPECT_FALSE(Explore<ViewsWithoutFence>(1).is_safe);
+  EXPECT_FALSE(Explore<ViewsWithoutSnapshot>(1).is_safe);
+}
+
+// For TSan: memory is given back as soon as the snapshot allows it.
+TEST(TaskViewsTest, MemoryIsGivenBackUnderRunningTasks) {
+  TaskViews<std::atomic> views;
+  std::atomic<int*> memory = new int(1);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> tasks;
+  for (uint32_t number = 0; number < 3; ++number) {
+    tasks.emplace_back([&, number] {
+      const Task task = {&views, number};
+      for (int64_t sum = 0; !stop;) {
+        const Task::Use use(task);
+        const int* const at = memory.load();
+        if (at != nullptr) sum += *at;
+      }
+    });
+  }
+  for (int i = 0; i < 2000; ++i) {
+    int* const old = memory.exchange(i % 2 == 0 ? nullptr : new int(i));
+    views.TakeSnapshot();
+    while (views.ReadSnapshot() != 0) std::this_thread::yield();
+    delete old;
+  }
+  stop = true;
+  for (std::thread& task : tasks) task.join();
+  delete memory.load();
+}
+
+}  // namespace
+}  // namespace urnic::rud
