@@ -186,6 +186,7 @@ class RudEnd {
   std::span<urnic_rud_receive> receives() { return receives_; }
   std::span<urnic_rud_send> sends() { return sends_; }
   std::span<uint8_t> send_slots() { return send_slots_; }
+  std::span<uint8_t> receive_slots() { return receive_slots_; }
 
   // Memory that a program has unmapped, of what peers read and write.
   std::function<bool(uint64_t address)> is_gone;

@@ -216,10 +216,8 @@ urnic_rud_status Source::BeginWrite() {
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
   if (is_inline && command_.bytes > URNIC_RUD_INLINE)
     return URNIC_RUD_BAD_REQUEST;
-  // Nobody at the other end knows when all of it has arrived.
-  if (to_fifo && command_.notify != 0) return URNIC_RUD_BAD_REQUEST;
   Context* context = nullptr;
-  if (!to_fifo) {
+  if (!to_fifo || command_.notify != 0) {
     const urnic_rud_status status = TakeContext(context);
     if (status != URNIC_RUD_SENT) return status;
   }

@@ -18,15 +18,21 @@ Context* Target::FindContext(const RxPacket& packet, RxVerdict& verdict) {
 }
 
 RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
-  if ((packet.base->flags & wire::kRudToFifo) != 0) return PushData(packet);
+  const bool to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
+  // Its sender does not want to know whether it arrives, so no context counts
+  // it.
+  if (to_fifo && packet.base->notify == 0) return PushData(packet);
   RxVerdict verdict = RxVerdict::kAccept;
   Context* const context = FindContext(packet, verdict);
   if (context == nullptr) return verdict;
+  // What the owner reads belongs into its memory.
+  if (to_fifo && IsReading(*context)) return RxVerdict::kRudMismatch;
   verdict = Follow(*context, packet);
   if (verdict != RxVerdict::kAccept) return verdict;
   const uint64_t bit = uint64_t{1} << packet.data().number;
   if ((context->arrived & bit) != 0) return RxVerdict::kRudDuplicate;
-  verdict = Translate(*context, packet, placement);
+  // A packet that finds the FIFO full has not arrived.
+  verdict = to_fifo ? PushData(packet) : Translate(*context, packet, placement);
   if (verdict != RxVerdict::kAccept) return verdict;
   context->arrived |= bit;
   context->path = packet.base->path;
@@ -149,6 +155,7 @@ RxVerdict Target::PushData(const RxPacket& packet) {
   entry.tid = packet.transfer().tid.value();
   entry.total = data.total.value();
   entry.offset = data.offset.value();
+  entry.pvo = data.pvo.value() - data.offset.value();
   return Push(entry, packet);
 }
 

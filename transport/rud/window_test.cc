@@ -256,6 +256,75 @@ TEST_F(WindowTest, ATableOfAnotherJobIsNotTouched) {
   EXPECT_FALSE(b_.window().failed());
 }
 
+// A write to the FIFO that its source wants to know of.
+TEST_F(WindowTest, AWriteToTheFifoIsCountedByItsContext) {
+  constexpr uint64_t kTag = 0x0123456789abcdef;
+  urnic_rud_send c = Command(URNIC_RUD_WRITE, Tid(1), 2 * kStride + 5);
+  c.flags = URNIC_RUD_TO_FIFO;
+  c.remote_pvo = kTag;
+  const std::vector<Bytes> packets = Send(c);
+  ASSERT_EQ(packets.size(), 3u);
+  EXPECT_EQ(Give(packets[2]), RxVerdict::kAccept);
+  EXPECT_EQ(Give(packets[2]), RxVerdict::kRudDuplicate);
+  EXPECT_EQ(Give(packets[0]), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 0u);
+  EXPECT_EQ(Give(packets[1]), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+  for (const uint8_t number : {2, 0, 1}) {
+    const auto got = b_.Poll();
+    ASSERT_TRUE(got.has_value());
+    EXPECT_EQ(got->type, URNIC_RUD_GOT_DATA);
+    EXPECT_EQ(got->number, number);
+    EXPECT_EQ(got->pvo, kTag);
+    EXPECT_TRUE(std::equal(got->payload.begin(), got->payload.end(),
+                           a_bytes_.begin() + got->offset));
+  }
+  EXPECT_FALSE(b_.Poll().has_value());
+  EXPECT_TRUE(Arrived(0));
+  // Another attempt is answered, and nothing comes again.
+  c.tid = Tid(1, 1);
+  EXPECT_EQ(Give(Send(c)[0]), RxVerdict::kRudAnsweredAgain);
+  EXPECT_FALSE(b_.Poll().has_value());
+}
+
+TEST_F(WindowTest, WhatFindsTheFifoFullHasNotArrived) {
+  urnic_rud_send c = Command(URNIC_RUD_WRITE, Tid(1), 2 * kStride);
+  c.flags = URNIC_RUD_TO_FIFO;
+  const std::vector<Bytes> packets = Send(c);
+  EXPECT_EQ(Give(packets[0]), RxVerdict::kAccept);
+  b_.receive_indices().consumer -= b_.config().receive_entries - 1;
+  EXPECT_EQ(Give(packets[1]), RxVerdict::kRudFifoFull);
+  b_.receive_indices().consumer += b_.config().receive_entries - 1;
+  c = Command(URNIC_RUD_ASK_STATE, Tid(1, 1), 0);
+  c.notify = 0;
+  EXPECT_EQ(Give(Send(c)[0]), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 1u);
+  const auto state = a_.Poll();
+  ASSERT_TRUE(state.has_value());
+  EXPECT_EQ(state->type, URNIC_RUD_GOT_STATE);
+  EXPECT_EQ(state->arrived, 0b01u);
+}
+
+// A peer that sends the answer of a read to the FIFO would complete it without
+// its bytes.
+TEST_F(WindowTest, WhatIsReadDoesNotGoToTheFifo) {
+  urnic_rud_send c = Command(URNIC_RUD_READ, Tid(1), 8);
+  c.notify = URNIC_RUD_NOTIFY_TARGET;
+  for (const Bytes& packet : Send(c))
+    EXPECT_EQ(Give(packet), RxVerdict::kAccept);
+  const std::vector<Bytes> data = SendFrom(b_, a_);
+  ASSERT_EQ(data.size(), 1u);
+  Bytes forged = data[0];
+  forged[offsetof(wire::RudBase, flags)] |= wire::kRudToFifo;
+  const size_t body = forged.size() - wire::kRudCrcBytes;
+  wire::Crc32c crc =
+      wire::RudCrcOfAddresses(b_.config().address, a_.config().address);
+  crc.Add(std::span(forged).first(body)).Store(&forged[body]);
+  EXPECT_EQ(a_.Receive(forged, b_.config().address), RxVerdict::kRudMismatch);
+  EXPECT_EQ(a_.Receive(data[0], b_.config().address), RxVerdict::kAccept);
+}
+
 TEST_F(WindowTest, AWrongCommandSaysWhatIsWrong) {
   const auto status = [&](urnic_rud_send command) {
     const uint32_t index = a_.Post(command);

@@ -44,7 +44,9 @@ enum {
   /* The payload is in the entry; else it is in the slot (packets), or at
    * local_pvo. */
   URNIC_RUD_INLINE_DATA = 1 << 0,
-  /* Write: to the receive FIFO of the target. */
+  /* Write: to the receive FIFO of the target. Its contexts count what arrives
+   * only if `notify` is not 0: a packet that finds the FIFO full has then not
+   * arrived. */
   URNIC_RUD_TO_FIFO = 1 << 1,
 };
 
@@ -132,7 +134,7 @@ struct urnic_rud_receive {
     };
     uint64_t arrived; /* state, refusal: a bit for each packet */
   };
-  uint64_t pvo; /* refusal */
+  uint64_t pvo; /* refusal; data: the remote_pvo of its command, any value */
   uint64_t reserved[2];
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_rud_receive) == URNIC_ABI_LINE);

@@ -1,0 +1,116 @@
+#pragma once
+
+// A network of RUD windows: each NIC is a window with its RNIC's core, and each
+// pair of NICs has several paths with their own faults. Paths and NICs die and
+// come back. For the upper layer each NIC is an adapter.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "tests/sim/link.h"
+#include "tests/sim/world.h"
+#include "tests/support/rud_end.h"
+#include "transport/rud/upper/adapter.h"
+
+namespace urnic::sim {
+
+class RudNet;
+
+// One NIC in one life of its process.
+class RudNic : public rud::upper::Adapter {
+ public:
+  RudNic(RudNet* net, uint32_t number, const testing::RudEndConfig& config,
+         uint32_t packet_bytes);
+  ~RudNic() override;
+
+  rud::upper::WindowAddress Address() const override;
+  rud::upper::RingMemory Rings() override;
+  uint32_t PacketBytes() const override { return packet_bytes_; }
+  uint32_t AddPeer(const rud::upper::WindowAddress& address) override;
+  void RemovePeer(uint32_t peer) override;
+  std::optional<rud::ContextId> AcquireContext() override;
+  void ReleaseContext(rud::ContextId context) override;
+  void Doorbell() override;
+
+  testing::RudEnd& end() { return end_; }
+  uint32_t number() const { return number_; }
+  // A packet of the network. `from`: the number of its sender.
+  void OnArrival(uint32_t from, std::vector<uint8_t> packet);
+  // A packet that it has received before.
+  void Replay();
+  // Contexts that the upper layer has.
+  uint32_t contexts() const { return contexts_; }
+
+  std::function<void()> on_entries;  // perhaps there are some
+
+ private:
+  struct Arrived {
+    uint32_t from;
+    std::vector<uint8_t> packet;
+  };
+
+  void Soon(uint32_t ns, std::function<void()> what);
+  void Pump();
+  void ReceiveBurst();
+  uint32_t HandleOf(uint32_t from) const;
+
+  RudNet& net_;
+  const uint32_t number_;
+  const uint32_t packet_bytes_;
+  testing::RudEnd end_;
+  std::vector<std::optional<rud::upper::WindowAddress>> peers_;
+  std::vector<Arrived> inbox_;
+  std::vector<Arrived> history_;
+  uint32_t contexts_ = 0;
+  bool pumps_ = false;
+  const std::shared_ptr<int> life_ = std::make_shared<int>();
+};
+
+class RudNet {
+ public:
+  // `link`: the faults of a path, from one NIC to another.
+  using MakeLink =
+      std::function<LinkConfig(uint32_t from, uint32_t to, uint8_t path)>;
+
+  RudNet(World* world, uint64_t seed, MakeLink make_link)
+      : world_(*world), random_(seed), make_link_(std::move(make_link)) {}
+
+  World& world() { return world_; }
+  Random& random() { return random_; }
+  // How long an RNIC and a program wait at most before they look again.
+  uint32_t lazy_us = 3;
+  bool replays = false;
+  std::array<uint64_t, kRxVerdictCount> verdicts = {};
+
+  // NICs of this life; null: it is down.
+  void SetNic(uint32_t number, RudNic* nic);
+  RudNic* NicOf(uint32_t number) const;
+  void Send(uint32_t from, uint32_t to, std::vector<uint8_t> packet);
+  void SetNicDead(uint32_t number, bool dead) { dead_nics_[number] = dead; }
+  bool IsNicDead(uint32_t number) const;
+  // Both directions.
+  void SetPathDead(uint32_t a, uint32_t b, uint8_t path, bool dead);
+  void StopFaults();
+
+ private:
+  using Key = std::tuple<uint32_t, uint32_t, uint8_t>;
+
+  World& world_;
+  Random random_;
+  const MakeLink make_link_;
+  bool faulty_ = true;
+  std::map<uint32_t, RudNic*> nics_;
+  std::map<Key, std::unique_ptr<Link>> links_;
+  std::map<Key, bool> dead_paths_;
+  std::map<uint32_t, bool> dead_nics_;
+};
+
+wire::Gid RudAddressOf(uint32_t number);
+
+}  // namespace urnic::sim

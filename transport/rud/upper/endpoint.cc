@@ -1,0 +1,302 @@
+#include "transport/rud/upper/endpoint.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace urnic::rud::upper {
+
+Endpoint::Endpoint(const EndpointConfig& config,
+                   std::span<Adapter* const> adapters, uint64_t incarnation)
+    : core_(config, incarnation),
+      sender_(&core_),
+      handshake_(&core_),
+      recovery_(&core_, &sender_, &handshake_) {
+  URNIC_CHECK(!adapters.empty() && adapters.size() <= kMaxNics &&
+              incarnation != 0);
+  URNIC_CHECK(config.paths != 0 && config.paths <= kMaxPaths);
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    core_.nics.push_back(
+        std::make_unique<Nic>(adapters[i], static_cast<uint8_t>(i)));
+  }
+  core_.peers.resize(1);
+}
+
+Endpoint::~Endpoint() {
+  for (uint32_t i = 1; i < core_.peers.size(); ++i) RemovePeer(core_.now, i);
+}
+
+// --- Peers -------------------------------------------------------------------
+
+std::vector<uint8_t> Endpoint::Address() const {
+  EndpointAddress address;
+  address.incarnation = core_.incarnation;
+  address.reassembly_bytes = core_.config.reassembly_bytes;
+  address.open_messages = core_.config.open_messages;
+  for (const std::unique_ptr<Nic>& nic : core_.nics) {
+    address.nics.push_back(
+        {nic->address, std::min(nic->packet_bytes, nic->receive.slot_bytes())});
+  }
+  return address.Encode();
+}
+
+uint32_t Endpoint::AddPeer(Time now, std::span<const uint8_t> bytes) {
+  core_.now = std::max(core_.now, now);
+  auto address = EndpointAddress::Decode(bytes);
+  if (!address.has_value()) return 0;
+  uint32_t number = 1;
+  while (number < core_.peers.size() && core_.peers[number] != nullptr)
+    ++number;
+  if (number == core_.peers.size()) core_.peers.emplace_back();
+  // What we announce is what a sender may use. Of what it has sent in full, a
+  // part may still be in a receive FIFO while more arrives in another one.
+  ReassemblyLimits limits = {.bytes = core_.config.reassembly_bytes,
+                             .messages = core_.config.open_messages};
+  for (const std::unique_ptr<Nic>& nic : core_.nics) {
+    limits.messages += nic->receive.count();
+    limits.bytes += uint64_t{2} * nic->receive.count() *
+                    nic->receive.slot_bytes() * kUnitPackets;
+  }
+  auto peer = std::make_unique<Peer>(number, std::move(*address), limits);
+  if (!AddPairs(*peer)) {
+    for (Pair& pair : peer->pairs) {
+      if (pair.handle != 0) pair.nic->adapter->RemovePeer(pair.handle);
+    }
+    return 0;
+  }
+  peer->pathless_since = core_.now;
+  Peer& added = *peer;
+  core_.peers[number] = std::move(peer);
+  for (Pair& pair : added.pairs) {
+    if (pair.handle >= pair.nic->pairs.size())
+      pair.nic->pairs.resize(pair.handle + 1);
+    pair.nic->pairs[pair.handle] = &pair;
+  }
+  handshake_.Begin(added);
+  core_.Wake(core_.now);
+  return number;
+}
+
+bool Endpoint::AddPairs(Peer& peer) {
+  uint32_t stride = UINT16_MAX;
+  for (const NicAddress& nic : peer.address.nics)
+    stride = std::min(stride, nic.packet_bytes);
+  for (const std::unique_ptr<Nic>& nic : core_.nics)
+    stride = std::min(stride, nic->packet_bytes);
+  peer.stride = static_cast<uint16_t>(stride);
+  peer.nics.resize(peer.address.nics.size());
+  peer.pairs.reserve(core_.nics.size() * peer.nics.size());
+  for (const std::unique_ptr<Nic>& nic : core_.nics) {
+    for (uint8_t i = 0; i < peer.nics.size(); ++i) AddPair(peer, *nic, i);
+  }
+  return std::all_of(peer.pairs.begin(), peer.pairs.end(),
+                     [](const Pair& pair) { return pair.handle != 0; });
+}
+
+void Endpoint::AddPair(Peer& peer, Nic& nic, uint8_t peer_nic) {
+  Pair& pair = peer.pairs.emplace_back();
+  const WindowAddress& window = peer.address.nics[peer_nic].window;
+  pair.peer = &peer;
+  pair.nic = &nic;
+  pair.peer_nic = peer_nic;
+  pair.window = window.window;
+  // What is in the FIFO before is of an earlier peer with this number.
+  pair.valid_from = nic.receive.end();
+  pair.handle = nic.adapter->AddPeer(window);
+  pair.paths.resize(core_.config.paths);
+  for (size_t i = 0; i < pair.paths.size(); ++i) {
+    pair.paths[i].pair = &pair;
+    pair.paths[i].number = static_cast<uint8_t>(i);
+    pair.paths[i].shared.cc.Start(core_.config.quiet_packets,
+                                  core_.config.most_packets, peer.stride);
+  }
+}
+
+void Endpoint::RemovePeer(Time now, uint32_t number) {
+  core_.now = std::max(core_.now, now);
+  if (number >= core_.peers.size() || core_.peers[number] == nullptr) return;
+  Peer& peer = *core_.peers[number];
+  recovery_.Fail(peer, Status::kCanceled);
+  for (Pair& pair : peer.pairs) {
+    pair.nic->pairs[pair.handle] = nullptr;
+    pair.nic->adapter->RemovePeer(pair.handle);
+    for (Path& path : pair.paths) std::erase(core_.touched, &path);
+  }
+  std::erase(core_.pending, &peer);
+  std::erase(holders_, &peer);
+  core_.peers[number].reset();
+}
+
+bool Endpoint::IsLost(uint32_t number) const {
+  const Peer* const found = peer(number);
+  return found != nullptr && found->is_lost;
+}
+
+// --- Operations --------------------------------------------------------------
+
+Status Endpoint::Give(Time now, uint32_t number, const Operation& given) {
+  core_.now = std::max(core_.now, now);
+  if (number >= core_.peers.size() || core_.peers[number] == nullptr)
+    return Status::kUnknownPeer;
+  Peer& peer = *core_.peers[number];
+  if (peer.is_lost) return Status::kPeerLost;
+  const uint64_t unit_bytes = uint64_t{kUnitPackets} * peer.stride;
+  const uint64_t units =
+      given.bytes == 0 ? 1 : (given.bytes - 1) / unit_bytes + 1;
+  const bool is_message = given.kind == OperationKind::kSend;
+  if (units > UINT32_MAX) return Status::kTooLong;
+  if (is_message && (units > MessageTag::kMaxUnits ||
+                     (given.bytes > peer.stride &&
+                      units * unit_bytes > peer.address.reassembly_bytes))) {
+    return Status::kTooLong;
+  }
+  if (!core_.operations.HasFree()) return Status::kTryAgain;
+  const uint32_t index = core_.operations.Take();
+  Operation& operation = core_.operations[index];
+  operation = given;
+  operation.peer = &peer;
+  operation.peer_number = number;
+  operation.units = static_cast<uint32_t>(units);
+  OperationList& queue = is_message ? peer.message_queue : peer.memory_queue;
+  queue.Append(core_.operations.all(), index);
+  sender_.Pump(peer);
+  if (peer.HasPending()) core_.Touch(peer);
+  return Status::kOk;
+}
+
+Status Endpoint::Write(Time now, uint32_t peer, uint64_t local_pvo,
+                       uint64_t remote_pvo, uint64_t bytes, uint64_t user) {
+  Operation operation;
+  operation.user = user;
+  operation.local_pvo = local_pvo;
+  operation.remote_pvo = remote_pvo;
+  operation.bytes = bytes;
+  return Give(now, peer, operation);
+}
+
+Status Endpoint::Read(Time now, uint32_t peer, uint64_t local_pvo,
+                      uint64_t remote_pvo, uint64_t bytes, uint64_t user) {
+  Operation operation;
+  operation.user = user;
+  operation.local_pvo = local_pvo;
+  operation.remote_pvo = remote_pvo;
+  operation.bytes = bytes;
+  operation.kind = OperationKind::kRead;
+  return Give(now, peer, operation);
+}
+
+Status Endpoint::Send(Time now, uint32_t peer, uint64_t local_pvo,
+                      uint64_t bytes, uint64_t user) {
+  Operation operation;
+  operation.user = user;
+  operation.local_pvo = local_pvo;
+  operation.bytes = bytes;
+  operation.kind = OperationKind::kSend;
+  return Give(now, peer, operation);
+}
+
+Status Endpoint::WriteInline(Time now, uint32_t peer,
+                             std::span<const uint8_t> data, uint64_t remote_pvo,
+                             uint64_t user) {
+  if (data.size() > URNIC_RUD_INLINE) return Status::kTooLong;
+  Operation operation;
+  operation.user = user;
+  operation.remote_pvo = remote_pvo;
+  operation.bytes = data.size();
+  operation.is_inline = true;
+  std::memcpy(operation.data, data.data(), data.size());
+  return Give(now, peer, operation);
+}
+
+Status Endpoint::SendInline(Time now, uint32_t peer,
+                            std::span<const uint8_t> data, uint64_t user) {
+  if (data.size() > URNIC_RUD_INLINE) return Status::kTooLong;
+  Operation operation;
+  operation.user = user;
+  operation.bytes = data.size();
+  operation.is_inline = true;
+  operation.kind = OperationKind::kSend;
+  std::memcpy(operation.data, data.data(), data.size());
+  return Give(now, peer, operation);
+}
+
+// --- Polling -----------------------------------------------------------------
+
+void Endpoint::Flush() {
+  for (const std::unique_ptr<Nic>& nic : core_.nics) {
+    if (!nic->send.HasUnpublished()) continue;
+    nic->send.Publish();
+    nic->adapter->Doorbell();
+  }
+}
+
+uint32_t Endpoint::Poll(Time now, std::span<Event> events) {
+  core_.now = std::max(core_.now, now);
+  Recycle();
+  for (const std::unique_ptr<Nic>& nic : core_.nics) {
+    nic->send.Collect([this, &nic](const urnic_rud_send& command) {
+      OnRefusedCommand(*nic, command);
+    });
+  }
+  uint32_t count = 0;
+  for (const std::unique_ptr<Nic>& nic : core_.nics)
+    count += PollNic(*nic, events.subspan(count));
+  if (core_.now >= core_.deadline) RunTimers();
+  SettleWindows();
+  Pump();
+  Flush();
+  while (count != events.size() && core_.operations.done() != 0)
+    events[count++] = core_.operations.TakeDone();
+  return count;
+}
+
+void Endpoint::Recycle() {
+  for (Peer* peer : holders_) peer->reassembly.Recycle();
+  holders_.clear();
+  for (const std::unique_ptr<Nic>& nic : core_.nics) {
+    nic->holds_messages = false;
+    nic->receive.Return();
+  }
+}
+
+void Endpoint::RunTimers() {
+  core_.deadline = Time::Infinite();
+  for (const std::unique_ptr<Peer>& peer : core_.peers) {
+    if (peer != nullptr) recovery_.RunTimers(*peer);
+  }
+  core_.deadline = Time::Infinite();
+  for (const std::unique_ptr<Peer>& peer : core_.peers) {
+    if (peer != nullptr) core_.Wake(recovery_.DueAt(*peer));
+  }
+}
+
+void Endpoint::Pump() {
+  if (core_.pending.empty()) return;
+  // Those that wait still are added again.
+  std::vector<Peer*> pending;
+  pending.swap(core_.pending);
+  for (Peer* peer : pending) {
+    peer->is_pending = false;
+    if (!peer->is_lost) sender_.Pump(*peer);
+    if (peer->HasPending()) core_.Touch(*peer);
+  }
+}
+
+// Congestion control hears the answers of one Poll() together.
+void Endpoint::SettleWindows() {
+  for (Path* path : core_.touched) {
+    if (path->sample.ns() != 0)
+      path->shared.OnRoundTrip(core_.now, path->sample);
+    path->shared.cc.OnAck({.now = core_.now,
+                           .round_trip = path->sample,
+                           .packets = path->acked_packets,
+                           .bytes = path->acked_bytes,
+                           .marked = path->marked});
+    path->is_touched = path->marked = false;
+    path->acked_packets = path->acked_bytes = 0;
+    path->sample = Duration();
+  }
+  core_.touched.clear();
+}
+
+}  // namespace urnic::rud::upper

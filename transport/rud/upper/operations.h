@@ -1,0 +1,117 @@
+#pragma once
+
+// Operations of the program that have not ended, in a table of fixed size.
+// Those of one list are linked by their indices.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/base/check.h"
+#include "transport/rud/upper/types.h"
+#include "verbs/abi/rud_abi.h"
+
+namespace urnic::rud::upper {
+
+class Peer;
+
+enum class OperationKind : uint8_t { kWrite, kRead, kSend };
+
+struct Operation {
+  uint64_t user = 0;
+  uint64_t local_pvo = 0;
+  uint64_t remote_pvo = 0;
+  uint64_t bytes = 0;
+  Peer* peer = nullptr;
+  uint32_t peer_number = 0;
+  uint32_t units = 0;               // all
+  uint32_t begun = 0;               // of these
+  uint32_t open = 0;                // begun, and not ended
+  uint64_t open_message_bytes = 0;  // at the peer, of a message that has begun
+  uint32_t sequence = 0;            // of it
+  uint32_t next = 0;                // in its list
+  OperationKind kind = OperationKind::kWrite;
+  Status status = Status::kOk;
+  bool is_inline = false;
+  uint8_t data[URNIC_RUD_INLINE];
+};
+
+class OperationList {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  bool empty() const { return first_ == kNone; }
+  uint32_t front() const { return first_; }
+  void Append(std::vector<Operation>& table, uint32_t index) {
+    table[index].next = kNone;
+    if (first_ == kNone) {
+      first_ = index;
+    } else {
+      table[last_].next = index;
+    }
+    last_ = index;
+  }
+  // REQUIRES: !empty()
+  uint32_t PopFront(const std::vector<Operation>& table) {
+    const uint32_t index = first_;
+    first_ = table[index].next;
+    return index;
+  }
+
+ private:
+  uint32_t first_ = kNone;
+  uint32_t last_ = kNone;
+};
+
+class OperationTable {
+ public:
+  explicit OperationTable(uint32_t count) : table_(count) {
+    URNIC_CHECK(count != 0 && count <= (1u << 20));
+    for (uint32_t i = count; i-- != 0;) {
+      table_[i].next = free_;
+      free_ = i;
+    }
+  }
+
+  Operation& operator[](uint32_t index) { return table_[index]; }
+  std::vector<Operation>& all() { return table_; }
+  uint32_t IndexOf(const Operation& operation) const {
+    return static_cast<uint32_t>(&operation - table_.data());
+  }
+  bool HasFree() const { return free_ != OperationList::kNone; }
+  // REQUIRES: HasFree()
+  uint32_t Take() {
+    const uint32_t index = free_;
+    free_ = table_[index].next;
+    return index;
+  }
+
+  // The operation has ended: the program is told by the next Poll().
+  void End(uint32_t index) {
+    done_.Append(table_, index);
+    ++done_count_;
+  }
+  uint32_t done() const { return done_count_; }
+  // The event of one that has ended. REQUIRES: done() != 0
+  Event TakeDone() {
+    const uint32_t index = done_.PopFront(table_);
+    --done_count_;
+    Operation& operation = table_[index];
+    operation.next = free_;
+    free_ = index;
+    return {.type = EventType::kDone,
+            .status = operation.status,
+            .peer = operation.peer_number,
+            .user = operation.user,
+            .bytes = operation.bytes,
+            .data = nullptr};
+  }
+
+ private:
+  std::vector<Operation> table_;
+  uint32_t free_ = OperationList::kNone;
+  OperationList done_;
+  uint32_t done_count_ = 0;
+};
+
+}  // namespace urnic::rud::upper
