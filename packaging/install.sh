@@ -37,7 +37,7 @@ shopt -s nullglob
 # The tree of out/ unchanged in a separate folder: the command finds ../lib from
 # its real path, and no linker or ldconfig finds our objects.
 rm -f "$root"/lib/urnic/lib/liburnic-*.so
-copy 755 lib/urnic/bin out/bin/urnic
+copy 755 lib/urnic/bin out/bin/urnic out/bin/urnic-perf
 install -d -m 755 "$root/lib/urnic/lib"
 cp --no-dereference --no-preserve=mode out/lib/*.so "$root/lib/urnic/lib/"
 copy 644 lib/urnic/lib out/lib/*-gdb.py
@@ -46,6 +46,7 @@ copy 644 "share/gdb/auto-load$prefix/lib/urnic/lib" out/lib/*-gdb.py
 copy 644 share/urnic/wireshark ras/wireshark/urnic_rud.lua
 install -d -m 755 "$root/bin"
 ln -sfn ../lib/urnic/bin/urnic "$root/bin/urnic"
+ln -sfn ../lib/urnic/bin/urnic-perf "$root/bin/urnic-perf"
 
 for page in docs/man/*.[1-8]; do
   copy 644 "share/man/man${page##*.}" "$page"

@@ -6,7 +6,7 @@
 _urnic_options() {
   case $1 in
     "") echo "--help --version" ;;
-    run | doctor)
+    run | perf | doctor)
       echo "--port --addr --route --mtu --pkey --fault --transport --iwarp" \
         "--mode --config --help"
       ;;
@@ -100,7 +100,7 @@ _urnic() {
   for ((i = 1; i < count; i++)); do
     if [[ -n $option ]]; then
       option=""
-    elif [[ ${words[i]} == -- && $command == run ]]; then
+    elif [[ ${words[i]} == -- && $command == @(run|perf) ]]; then
       break
     elif [[ ${words[i]} == @(-h|--help|--version) ]]; then
       continue
@@ -108,7 +108,7 @@ _urnic() {
       option=${words[i]}
     elif [[ -z $command ]]; then
       command=${words[i]}
-    elif [[ $command == run ]]; then
+    elif [[ $command == @(run|perf) ]]; then
       break
     elif [[ $command == @(addr|route|inputs) && -z $verb ]]; then
       verb=${words[i]}
@@ -118,7 +118,16 @@ _urnic() {
   done
 
   local found
-  if ((i < count)); then
+  if [[ $command == perf && -z $option && $cur != -* ]] || ((i < count)) &&
+    [[ $command == perf ]]; then
+    # The words of urnic-perf.
+    if ((i < count)); then
+      found=$(compgen -W "--test --bytes --all --seconds --depth --paths \
+        --lanes --tcp-port --loopback --help" -- "$cur")
+    else
+      found=$(compgen -W "rud" -- "$cur")
+    fi
+  elif ((i < count)); then
     # The program of `urnic run`, and its arguments.
     [[ ${words[i]} != -- ]] || i=$((i + 1))
     if declare -F _command_offset >/dev/null; then
@@ -135,7 +144,7 @@ _urnic() {
   elif [[ $cur == -* ]]; then
     found=$(compgen -W "$(_urnic_options "$command")" -- "$cur")
   elif [[ -z $command || $command == help ]]; then
-    found=$(compgen -W "run addr route show top export trace capture dump inputs explain state clean guard demo doctor help" -- "$cur")
+    found=$(compgen -W "run addr route show top export trace capture dump inputs explain state clean guard demo perf doctor help" -- "$cur")
   elif [[ $command == @(addr|route) && -z $verb ]]; then
     found=$(compgen -W "add del" -- "$cur")
   elif [[ $command == inputs && -z $verb ]]; then

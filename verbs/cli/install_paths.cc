@@ -10,13 +10,20 @@
 
 namespace urnic {
 
-absl::StatusOr<InstallPaths> FindInstallPaths() {
+absl::StatusOr<std::string> OwnPath() {
   std::error_code error;
   const std::filesystem::path self =
       std::filesystem::read_symlink("/proc/self/exe", error);
   if (error)
     return absl::NotFoundError(absl::StrCat("/proc/self/exe: ", error.message(),
                                             "; check that /proc is mounted"));
+  return self.string();
+}
+
+absl::StatusOr<InstallPaths> FindInstallPaths() {
+  const absl::StatusOr<std::string> own = OwnPath();
+  if (!own.ok()) return own.status();
+  const std::filesystem::path self = *own;
   const std::string lib = (self.parent_path().parent_path() / "lib").string();
   InstallPaths paths{.preload = lib + "/liburnic-preload.so",
                      .ibv_drivers = lib + "/liburnic"};

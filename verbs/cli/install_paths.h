@@ -14,6 +14,9 @@ struct InstallPaths {
   std::string ibv_drivers;  // .../lib/liburnic: libibverbs adds -rdmavNN.so
 };
 
+// Of this program, without symbolic links.
+absl::StatusOr<std::string> OwnPath();
+
 // NotFound: one is missing (the provider has several names). InvalidArgument:
 // LD_PRELOAD or IBV_DRIVERS cannot hold the path, because it contains one of
 // their separators (blanks, ':' and ';').

@@ -162,6 +162,7 @@ int main(int argc, char** argv) {
   urnic::AddCleanCommand(app, &exit_status);
   urnic::AddGuardCommand(app, &exit_status);
   urnic::AddDemoCommand(app, &exit_status);
+  urnic::AddPerfCommand(app, &program, &exit_status);
   urnic::AddDoctorCommand(app, &exit_status);
   std::vector<std::string> args(argv + 1, argv + argc);
   TranslateHelp(&args);

@@ -17,8 +17,8 @@
 namespace urnic {
 namespace {
 
-int Complain(const absl::Status& status) {
-  std::fprintf(stderr, "urnic run: %.*s\n",
+int Complain(const char* command, const absl::Status& status) {
+  std::fprintf(stderr, "urnic %s: %.*s\n", command,
                static_cast<int>(status.message().size()),
                status.message().data());
   return kExitUsage;
@@ -59,29 +59,53 @@ int Execute(std::vector<std::string>& words) {
   return err == ENOENT || err == ENOTDIR ? kExitNotFound : kExitCannotExecute;
 }
 
-int Run(const ConfigFlags& flags, std::vector<std::string> words) {
-  if (words.empty())
-    return Complain(
-        absl::InvalidArgumentError("no program; usage: urnic run --port DEV "
-                                   "--addr IP/LEN -- PROGRAM ARGS..."));
+// Executes the words with the RNIC that the flags describe. Returns only if
+// that fails.
+absl::StatusOr<int> RunWith(const ConfigFlags& flags,
+                            std::vector<std::string> words) {
   absl::StatusOr<Config> config = flags.Resolve();
-  if (!config.ok()) return Complain(config.status());
+  if (!config.ok()) return config.status();
   if (config->ports.empty())
-    return Complain(absl::InvalidArgumentError(
+    return absl::InvalidArgumentError(
         "no port; give --port (for a first try: --port loop --addr "
-        "10.0.0.1/24), URNIC_PORTS or --config"));
+        "10.0.0.1/24), URNIC_PORTS or --config");
   absl::StatusOr<InstallPaths> paths = FindInstallPaths();
-  if (!paths.ok()) return Complain(paths.status());
+  if (!paths.ok()) return paths.status();
   SetEnvironment(*config, *paths);
   return Execute(words);
+}
+
+int Run(const ConfigFlags& flags, const std::vector<std::string>& words) {
+  if (words.empty())
+    return Complain("run", absl::InvalidArgumentError(
+                               "no program; usage: urnic run --port DEV "
+                               "--addr IP/LEN -- PROGRAM ARGS..."));
+  const absl::StatusOr<int> status = RunWith(flags, words);
+  return status.ok() ? *status : Complain("run", status.status());
+}
+
+// The program is beside this one.
+int Perf(const ConfigFlags& flags, const std::vector<std::string>& words) {
+  const absl::StatusOr<std::string> own = OwnPath();
+  if (!own.ok()) return Complain("perf", own.status());
+  std::vector<std::string> program = {*own + "-perf"};
+  program.insert(program.end(), words.begin(), words.end());
+  // It says what it can do, for which it needs no RNIC.
+  if (words.empty() || words.back() == "--help" || words.back() == "-h") {
+    if (words.empty()) program.push_back("--help");
+    return Execute(program);
+  }
+  const absl::StatusOr<int> status = RunWith(flags, program);
+  return status.ok() ? *status : Complain("perf", status.status());
 }
 
 }  // namespace
 
 std::vector<std::string> SplitProgram(const CLI::App& app,
                                       std::vector<std::string>* args) {
-  if (args->empty() || args->front() != "run") return {};
-  const CLI::App* run = app.get_subcommand("run");
+  if (args->empty() || (args->front() != "run" && args->front() != "perf"))
+    return {};
+  const CLI::App* run = app.get_subcommand(args->front());
   size_t end = 1;
   for (; end < args->size() && args->at(end).starts_with('-'); ++end) {
     const std::string& word = args->at(end);
@@ -130,6 +154,25 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
   auto flags = std::make_shared<ConfigFlags>(*command);
   command->callback(
       [flags, program, exit_status] { *exit_status = Run(*flags, *program); });
+}
+
+void AddPerfCommand(CLI::App& app, const std::vector<std::string>* program,
+                    int* exit_status) {
+  CLI::App* command = app.add_subcommand(
+      "perf", "Measure RUD between two programs, or within one");
+  command->formatter(std::make_shared<HelpFormatter>(
+      "urnic perf [--port DEV --addr IP/LEN ..]... rud [--test T] [--bytes N]\n"
+      "                  [HOST]\n"
+      "       urnic perf --port loop --addr 10.9.0.1/24 rud --loopback"));
+  command->footer(
+      "The options before \"rud\" are those of urnic run; several ports are "
+      "used together. `urnic perf rud --help` shows those behind it. Without "
+      "HOST it is the server, and ends with its client. HOST is the server's "
+      "name for the kernel's TCP, by which both meet. The exit status is 1 if "
+      "the test failed.");
+  auto flags = std::make_shared<ConfigFlags>(*command);
+  command->callback(
+      [flags, program, exit_status] { *exit_status = Perf(*flags, *program); });
 }
 
 }  // namespace urnic

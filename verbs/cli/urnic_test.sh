@@ -375,7 +375,7 @@ status 2 "$urnic"
 expect "says so: $out" contains "$out" '^urnic: no subcommand; the subcommands are run'
 status 2 "$urnic" dance
 expect "names it: $out" contains "$out" 'unknown subcommand "dance"'
-expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, inputs, explain, state, clean, guard, demo, doctor'
+expect "names the others: $out" contains "$out" 'run, addr, route, show, top, export, trace, capture, dump, inputs, explain, state, clean, guard, demo, perf, doctor'
 status 2 "$urnic" ruN --port loop true
 expect "guesses: $out" contains "$out" \
   '^urnic: unknown subcommand "ruN": did you mean "run"\?$'

@@ -4,6 +4,7 @@
 #include "datapath/engine/rud_window.h"
 #include "ras/errors/refusal.h"
 #include "transport/wire/address_text.h"
+#include "verbs/control/gid_table.h"
 #include "verbs/control/qp_path.h"
 
 namespace urnic::control {
@@ -23,6 +24,13 @@ absl::StatusOr<uint32_t> AddRudPeer(Qp& qp, const RudPeerRequest& request) {
   if (request.address.dgid.is_multicast()) {
     return Refusal(ErrorCode::kBadAttribute,
                    NameOf(qp) + "add_peer: a group has no window");
+  }
+  const auto own = device.gids().At(request.address.sgid_index);
+  if (own.has_value() && own->roce_v1) {
+    return Refusal(ErrorCode::kNoGid,
+                   absl::StrCat(NameOf(qp), "add_peer: GID index ",
+                                request.address.sgid_index,
+                                " is of RoCE v1, and RUD is UDP"));
   }
   // No window goes into the UDP port: the path of each packet does.
   auto path = ResolvePath(device, request.address, 0, 0);

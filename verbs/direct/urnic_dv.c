@@ -1,15 +1,13 @@
 /* Calls the provider that has opened the device; see provider_table.h. */
 
-#define _GNU_SOURCE
 #include "verbs/direct/urnic_dv.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "verbs/direct/find_table.h"
 #include "verbs/direct/provider_table.h"
 
 typedef const struct urnic_dv_table* Table;
@@ -21,17 +19,6 @@ static struct {
   Table table;
 } known[kProviders];
 static pthread_mutex_t known_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static Table Find(const void* operation) {
-  Dl_info info;
-  struct link_map* object = NULL;
-  if (dladdr1(operation, &info, (void**)&object, RTLD_DL_LINKMAP) == 0 ||
-      object == NULL) {
-    return NULL;
-  }
-  /* A handle of dlopen() is the object's link_map. */
-  return dlsym(object, URNIC_DV_TABLE);
-}
 
 static void Remember(const void* operation, Table table) {
   pthread_mutex_lock(&known_mutex);
@@ -55,7 +42,7 @@ static Table TableOf(struct ibv_context* context) {
     if (at == operation) return known[i].table;
     if (at == NULL) break;
   }
-  const Table table = Find(operation);
+  const Table table = urnic_find_table(context, URNIC_DV_TABLE);
   if (table != NULL) Remember(operation, table);
   return table;
 }

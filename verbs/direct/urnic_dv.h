@@ -54,7 +54,7 @@ struct urnic_dv_window {
   uint32_t slot_bytes;
   uint32_t send_entries;
   uint32_t receive_entries;
-  uint32_t reserved;
+  int32_t gid_index; /* for peers: the first IPv4 address, else the first GID */
   struct urnic_rud_send* sends;
   struct urnic_queue_indices* send_indices;
   uint8_t* send_slots;
@@ -71,9 +71,9 @@ struct ibv_qp* urnic_dv_create_window(struct ibv_pd* pd,
 
 /* A window of a peer. */
 struct urnic_dv_peer_attr {
-  uint64_t comp_mask; /* must be 0 */
-  struct ibv_ah_attr ah;
-  uint32_t window; /* its number and its key, as the peer has told them */
+  uint64_t comp_mask;    /* must be 0 */
+  struct ibv_ah_attr ah; /* with a GID of RoCE v2 */
+  uint32_t window;       /* its number and its key, as the peer has told them */
   uint32_t key;
 };
 

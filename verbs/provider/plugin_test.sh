@@ -26,7 +26,7 @@ expect "asks no libibverbs for private symbols of one version" \
   lacks "$(readelf -VW "$plugin")" IBVERBS_PRIVATE
 shown=$(nm -D --defined-only "$plugin" | sed 's/.* //')
 expect "shows nothing else: $shown" \
-  [ "$shown" = $'urnic_dv_table_v1\nurnic_provider_entry_v1' ]
+  [ "$shown" = $'urnic_dv_table_v1\nurnic_ep_table_v1\nurnic_provider_entry_v1' ]
 
 echo "== own calls reach libc, whatever else is preloaded"
 need ls:coreutils comm:coreutils

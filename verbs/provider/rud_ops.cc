@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/refusal.h"
+#include "verbs/control/gid_table.h"
 #include "verbs/control/rud_memory.h"
 #include "verbs/control/rud_verbs.h"
 #include "verbs/direct/provider_table.h"
@@ -37,15 +38,27 @@ control::Qp* WindowOf(ibv_qp* qp, const char* verb) {
   return nullptr;
 }
 
-urnic_dv_window ToC(uint32_t number, const control::RudView& view) {
-  return {.number = number,
+// As programs choose by default. 0, which is of RoCE v1: there is none.
+int32_t UsualGid(const control::GidTable& gids) {
+  int32_t first = 0;
+  for (const control::GidPair& pair : gids.Pairs()) {
+    const auto index = static_cast<int32_t>(pair.index) + 1;
+    if (pair.gid.is_ipv4()) return index;
+    if (first == 0) first = index;
+  }
+  return first;
+}
+
+urnic_dv_window ToC(const control::Qp& qp) {
+  const control::RudView& view = qp.rud()->view();
+  return {.number = qp.qpn(),
           .job = view.job,
           .key = view.key,
           .max_payload = view.max_payload,
           .slot_bytes = view.slot_bytes,
           .send_entries = view.send_entries,
           .receive_entries = view.receive_entries,
-          .reserved = 0,
+          .gid_index = UsualGid(qp.device().gids()),
           .sends = view.sends,
           .send_indices = view.send_indices,
           .send_slots = view.send_slots,
@@ -83,7 +96,7 @@ ibv_qp* CreateWindow(ibv_pd* pd, const urnic_dv_window_attr* attr,
   qp.pd = pd;
   qp.state = IBV_QPS_RTS;
   qp.qp_type = IBV_QPT_DRIVER;
-  *window = ToC(handle->control->qpn(), handle->control->rud()->view());
+  *window = ToC(*handle->control);
   return Keep(ibv, std::move(handle));
 }
 

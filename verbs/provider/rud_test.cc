@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "verbs/direct/urnic_dv.h"
+#include "verbs/direct/urnic_ep.h"
 #include "verbs/provider/testing/shown.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
@@ -215,6 +216,7 @@ TEST_F(Rud, AWindowIsAQueuePairOfTypeDriver) {
   ASSERT_EQ(ibv_query_qp(a_->qp(), &attr, IBV_QP_STATE, &init), 0);
   EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
   EXPECT_EQ(init.qp_type, IBV_QPT_DRIVER);
+  EXPECT_EQ(a_->at().gid_index, kGidIndexIpv4);
   const std::string shown = Shown("qp");
   EXPECT_NE(shown.find("RUD"), std::string::npos) << shown;
   // It takes no work requests.
@@ -318,6 +320,8 @@ TEST_F(Rud, Peers) {
   attr.comp_mask = 1;
   EXPECT_EQ(urnic_dv_add_peer(a_->qp(), &attr, &peer), EOPNOTSUPP);
   attr.comp_mask = 0;
+  attr.ah.grh.sgid_index = kGidIndexIpv4 - 1;
+  EXPECT_EQ(urnic_dv_add_peer(a_->qp(), &attr, &peer), EINVAL) << "RoCE v1";
   attr.ah.is_global = 0;
   EXPECT_EQ(urnic_dv_add_peer(a_->qp(), &attr, &peer), EINVAL) << "no GID";
 }
@@ -359,6 +363,140 @@ TEST(RudOfAnotherQueuePair, IsRefused) {
   uint64_t context = 0;
   EXPECT_EQ(urnic_dv_acquire_contexts(pair.a.qp(), 1, &context), EINVAL);
   EXPECT_EQ(urnic_dv_remove_peer(pair.a.qp(), 1), EINVAL);
+}
+
+// Two endpoints of the upper layer on one device; more is in tests/sim/rud.
+class RudEndpoint : public ::testing::Test {
+ protected:
+  RudEndpoint() : a_(Open()), b_(Open()) {
+    to_b_ = Introduce(a_, b_);
+    Introduce(b_, a_);
+    std::iota(memory_.begin(), memory_.end(), uint8_t{0});
+    EXPECT_EQ(
+        urnic_ep_register(a_, memory_.data(), memory_.size(), kRights, &pvo_),
+        0);
+  }
+  ~RudEndpoint() override {
+    EXPECT_EQ(urnic_ep_deregister(a_, pvo_), 0);
+    EXPECT_EQ(urnic_ep_close(a_), 0);
+    EXPECT_EQ(urnic_ep_close(b_), 0);
+  }
+  urnic_ep* Open() {
+    const urnic_ep_nic nic = {device_, -1};
+    urnic_ep_attr attr = {};
+    attr.job = kJob;
+    urnic_ep* const endpoint = urnic_ep_open(&nic, 1, &attr);
+    EXPECT_NE(endpoint, nullptr) << strerror(errno);
+    return endpoint;
+  }
+  static uint32_t Introduce(urnic_ep* to, urnic_ep* who) {
+    uint8_t address[URNIC_EP_ADDRESS_BYTES];
+    size_t bytes = sizeof(address);
+    EXPECT_EQ(urnic_ep_address(who, address, &bytes), 0);
+    uint32_t peer = 0;
+    EXPECT_EQ(urnic_ep_add_peer(to, address, bytes, &peer), 0);
+    return peer;
+  }
+  // Polls both until `endpoint` has an event.
+  urnic_ep_event Await(urnic_ep* endpoint) {
+    urnic_ep_event event = {};
+    event.status = 255;
+    for (int i = 0; i < 1'000'000; ++i) {
+      urnic_ep_event other;
+      EXPECT_EQ(urnic_ep_poll(endpoint == a_ ? b_ : a_, &other, 1), 0u);
+      if (urnic_ep_poll(endpoint, &event, 1) != 0) break;
+    }
+    return event;
+  }
+
+  static constexpr size_t kHalf = 300'000;
+
+  OpenDevice device_;
+  urnic_ep* a_;
+  urnic_ep* b_;
+  uint32_t to_b_ = 0;
+  std::vector<uint8_t> memory_ = std::vector<uint8_t>(2 * kHalf);
+  uint64_t pvo_ = 0;
+};
+
+TEST_F(RudEndpoint, WritesAndReads) {
+  ASSERT_EQ(urnic_ep_write(a_, to_b_, pvo_, pvo_ + kHalf, kHalf, 7), 0);
+  urnic_ep_event event = Await(a_);
+  EXPECT_EQ(event.type, URNIC_EP_DONE);
+  EXPECT_EQ(event.status, URNIC_EP_OK);
+  EXPECT_EQ(event.user, 7u);
+  EXPECT_TRUE(std::equal(memory_.begin(), memory_.begin() + kHalf,
+                         memory_.begin() + kHalf));
+  std::fill(memory_.begin(), memory_.begin() + kHalf, 0);
+  ASSERT_EQ(urnic_ep_read(a_, to_b_, pvo_, pvo_ + kHalf, kHalf, 8), 0);
+  event = Await(a_);
+  EXPECT_EQ(event.status, URNIC_EP_OK);
+  EXPECT_EQ(event.user, 8u);
+  EXPECT_TRUE(std::equal(memory_.begin(), memory_.begin() + kHalf,
+                         memory_.begin() + kHalf));
+}
+
+TEST_F(RudEndpoint, SendsMessages) {
+  ASSERT_EQ(urnic_ep_send_inline(a_, to_b_, "hello", 6, 1), 0);
+  urnic_ep_event event = Await(b_);
+  EXPECT_EQ(event.type, URNIC_EP_MESSAGE);
+  ASSERT_EQ(event.bytes, 6u);
+  EXPECT_STREQ(static_cast<const char*>(event.data), "hello");
+}
+
+TEST_F(RudEndpoint, SendsAMessageOfManyPackets) {
+  ASSERT_EQ(urnic_ep_send(a_, to_b_, pvo_, 100'000, 1), 0);
+  const urnic_ep_event event = Await(b_);
+  EXPECT_EQ(event.type, URNIC_EP_MESSAGE);
+  ASSERT_EQ(event.bytes, 100'000u);
+  EXPECT_EQ(std::memcmp(event.data, memory_.data(), 100'000), 0);
+}
+
+TEST_F(RudEndpoint, MemoryOfThePeerThatIsNotRegistered) {
+  ASSERT_EQ(urnic_ep_write(a_, to_b_, pvo_, pvo_ + 2 * kHalf, 8, 1), 0);
+  EXPECT_EQ(Await(a_).status, URNIC_EP_REFUSED);
+}
+
+TEST_F(RudEndpoint, WhatIsRefusedAtOnce) {
+  EXPECT_EQ(urnic_ep_write(a_, 99, pvo_, pvo_, 8, 1), EINVAL) << "no peer";
+  uint8_t many[URNIC_RUD_INLINE + 1] = {};
+  EXPECT_EQ(urnic_ep_write_inline(a_, to_b_, many, sizeof(many), pvo_, 1),
+            EMSGSIZE);
+  uint32_t peer = 0;
+  EXPECT_EQ(urnic_ep_add_peer(a_, many, sizeof(many), &peer), EINVAL);
+  EXPECT_EQ(urnic_ep_remove_peer(a_, 99), EINVAL);
+  size_t bytes = 3;
+  EXPECT_EQ(urnic_ep_address(a_, many, &bytes), ENOSPC);
+  EXPECT_GT(bytes, 3u);
+  EXPECT_LE(bytes, size_t{URNIC_EP_ADDRESS_BYTES});
+  const urnic_ep_nic nic = {device_, -1};
+  urnic_ep_attr attr = {};
+  EXPECT_EQ(urnic_ep_open(&nic, 1, &attr), nullptr) << "no job";
+  EXPECT_EQ(errno, EINVAL);
+  attr.job = kJob;
+  EXPECT_EQ(urnic_ep_open(&nic, 0, &attr), nullptr);
+  attr.paths = 9;
+  EXPECT_EQ(urnic_ep_open(&nic, 1, &attr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(RudEndpoint, APeerThatIsRemovedCancelsItsOperations) {
+  ASSERT_EQ(urnic_ep_write(a_, to_b_, pvo_, pvo_ + kHalf, kHalf, 7), 0);
+  ASSERT_EQ(urnic_ep_remove_peer(a_, to_b_), 0);
+  EXPECT_EQ(Await(a_).status, URNIC_EP_CANCELED);
+}
+
+TEST_F(RudEndpoint, Paths) {
+  ASSERT_EQ(urnic_ep_write(a_, to_b_, pvo_, pvo_ + kHalf, 8, 1), 0);
+  EXPECT_EQ(Await(a_).status, URNIC_EP_OK);
+  urnic_ep_path paths[8];
+  uint32_t count = 8;
+  ASSERT_EQ(urnic_ep_query_paths(a_, to_b_, paths, &count), 0);
+  EXPECT_EQ(count, 4u);
+  EXPECT_EQ(urnic_ep_query_paths(a_, 99, paths, &count), EINVAL);
+  urnic_ep_stats stats;
+  ASSERT_EQ(urnic_ep_query_stats(a_, &stats), 0);
+  EXPECT_EQ(stats.units, 1u);
 }
 
 }  // namespace

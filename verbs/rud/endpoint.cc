@@ -1,0 +1,285 @@
+// The functions of urnic_ep.h, over the upper layer.
+
+#include "transport/rud/upper/endpoint.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "datapath/guest/monotonic_clock.h"
+#include "transport/rud/upper/peer.h"
+#include "verbs/direct/endpoint_table.h"
+#include "verbs/rud/window_adapter.h"
+
+namespace urnic::rud {
+namespace {
+
+using upper::Status;
+
+template <typename C, typename Ours>
+constexpr bool IsSame(C c, Ours ours) {
+  return static_cast<int>(c) == static_cast<int>(ours);
+}
+static_assert(IsSame(URNIC_EP_OK, Status::kOk) &&
+              IsSame(URNIC_EP_BAD_LOCAL, Status::kBadLocal) &&
+              IsSame(URNIC_EP_REFUSED, Status::kRefused) &&
+              IsSame(URNIC_EP_WINDOW_FAILED, Status::kWindowFailed) &&
+              IsSame(URNIC_EP_PEER_LOST, Status::kPeerLost) &&
+              IsSame(URNIC_EP_CANCELED, Status::kCanceled) &&
+              IsSame(URNIC_EP_INVALID, Status::kBadRequest));
+static_assert(IsSame(URNIC_EP_DONE, upper::EventType::kDone) &&
+              IsSame(URNIC_EP_MESSAGE, upper::EventType::kMessage));
+
+struct Handle : urnic_ep {
+  uint32_t job = 0;
+  std::vector<std::unique_ptr<WindowAdapter>> adapters;
+  std::unique_ptr<upper::Endpoint> endpoint;
+  // Of urnic_ep_poll(), as the upper layer gives them.
+  std::array<upper::Event, 64> events;
+};
+
+Handle& Of(urnic_ep* endpoint) { return *static_cast<Handle*>(endpoint); }
+
+int ErrnoOf(Status status) {
+  switch (status) {
+    case Status::kOk:
+      return 0;
+    case Status::kTryAgain:
+      return EAGAIN;
+    case Status::kTooLong:
+      return EMSGSIZE;
+    case Status::kPeerLost:
+    case Status::kWindowFailed:
+      return EHOSTUNREACH;
+    default:
+      return EINVAL;
+  }
+}
+
+uint64_t DrawIncarnation() {
+  uint64_t value = 0;
+  while (value == 0) {
+    if (getrandom(&value, sizeof(value), 0) != sizeof(value))
+      value = static_cast<uint64_t>(MonotonicNow().ns());
+  }
+  return value;
+}
+
+upper::EndpointConfig ConfigOf(const urnic_ep_attr& attr) {
+  upper::EndpointConfig config;
+  const auto take = [](auto& to, uint32_t value) {
+    if (value != 0) to = value;
+  };
+  take(config.operations, attr.operations);
+  take(config.paths, attr.paths);
+  take(config.lanes, attr.lanes);
+  take(config.most_lanes, std::max(config.most_lanes, attr.lanes));
+  if (attr.dead_after_ms != 0)
+    config.dead_after = Duration::Milliseconds(attr.dead_after_ms);
+  if (attr.lost_after_ms != 0)
+    config.lost_after = Duration::Milliseconds(attr.lost_after_ms);
+  return config;
+}
+
+bool IsValid(uint32_t count, const urnic_ep_attr& attr) {
+  constexpr uint32_t kMostOperations = 1u << 20;
+  constexpr uint32_t kMostLanes = 4096;
+  return attr.comp_mask == 0 && attr.job != 0 && count != 0 &&
+         count <= upper::kMaxNics && attr.paths <= upper::kMaxPaths &&
+         attr.operations <= kMostOperations && attr.lanes <= kMostLanes;
+}
+
+urnic_ep* Open(const urnic_ep_nic* nics, uint32_t count,
+               const urnic_ep_attr* attr) {
+  if (!IsValid(count, *attr)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  constexpr uint32_t kSendEntries = 1024;
+  constexpr uint32_t kReceiveEntries = 4096;
+  urnic_dv_window_attr window = {};
+  window.job = attr->job;
+  window.send_entries =
+      attr->send_entries != 0 ? attr->send_entries : kSendEntries;
+  window.receive_entries =
+      attr->receive_entries != 0 ? attr->receive_entries : kReceiveEntries;
+  auto handle = std::make_unique<Handle>();
+  handle->table = &urnic_ep_table_v1;
+  handle->job = attr->job;
+  std::vector<upper::Adapter*> adapters;
+  for (const urnic_ep_nic& nic : std::span(nics, count)) {
+    auto adapter = WindowAdapter::Open(nic.context, nic.gid_index, window);
+    if (adapter == nullptr) return nullptr;
+    adapters.push_back(adapter.get());
+    handle->adapters.push_back(std::move(adapter));
+  }
+  handle->endpoint = std::make_unique<upper::Endpoint>(
+      ConfigOf(*attr), adapters, DrawIncarnation());
+  return handle.release();
+}
+
+int Close(urnic_ep* endpoint) {
+  delete &Of(endpoint);
+  return 0;
+}
+
+int Address(urnic_ep* endpoint, void* address, size_t* bytes) {
+  const std::vector<uint8_t> made = Of(endpoint).endpoint->Address();
+  const size_t room = std::exchange(*bytes, made.size());
+  if (room < made.size()) return ENOSPC;
+  std::memcpy(address, made.data(), made.size());
+  return 0;
+}
+
+int AddPeer(urnic_ep* endpoint, const void* address, size_t bytes,
+            uint32_t* peer) {
+  const std::span blob(static_cast<const uint8_t*>(address), bytes);
+  if (!upper::EndpointAddress::Decode(blob).has_value()) return EINVAL;
+  *peer = Of(endpoint).endpoint->AddPeer(MonotonicNow(), blob);
+  return *peer != 0 ? 0 : ENOMEM;
+}
+
+int RemovePeer(urnic_ep* endpoint, uint32_t peer) {
+  upper::Endpoint& upper = *Of(endpoint).endpoint;
+  if (upper.peer(peer) == nullptr) return EINVAL;
+  upper.RemovePeer(MonotonicNow(), peer);
+  return 0;
+}
+
+int Register(urnic_ep* endpoint, void* address, uint64_t bytes, unsigned access,
+             uint64_t* pvo) {
+  const Handle& handle = Of(endpoint);
+  return urnic_dv_table_v1.register_memory(
+      handle.adapters[0]->context(), handle.job, address, bytes, access, pvo);
+}
+
+int Deregister(urnic_ep* endpoint, uint64_t pvo) {
+  const Handle& handle = Of(endpoint);
+  return urnic_dv_table_v1.deregister(handle.adapters[0]->context(), handle.job,
+                                      pvo);
+}
+
+int Write(urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
+          uint64_t remote_pvo, uint64_t bytes, uint64_t user) {
+  return ErrnoOf(Of(endpoint).endpoint->Write(MonotonicNow(), peer, local_pvo,
+                                              remote_pvo, bytes, user));
+}
+
+int Read(urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
+         uint64_t remote_pvo, uint64_t bytes, uint64_t user) {
+  return ErrnoOf(Of(endpoint).endpoint->Read(MonotonicNow(), peer, local_pvo,
+                                             remote_pvo, bytes, user));
+}
+
+int Send(urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo, uint64_t bytes,
+         uint64_t user) {
+  return ErrnoOf(Of(endpoint).endpoint->Send(MonotonicNow(), peer, local_pvo,
+                                             bytes, user));
+}
+
+int WriteInline(urnic_ep* endpoint, uint32_t peer, const void* data,
+                uint32_t bytes, uint64_t remote_pvo, uint64_t user) {
+  return ErrnoOf(Of(endpoint).endpoint->WriteInline(
+      MonotonicNow(), peer, {static_cast<const uint8_t*>(data), bytes},
+      remote_pvo, user));
+}
+
+int SendInline(urnic_ep* endpoint, uint32_t peer, const void* data,
+               uint32_t bytes, uint64_t user) {
+  return ErrnoOf(Of(endpoint).endpoint->SendInline(
+      MonotonicNow(), peer, {static_cast<const uint8_t*>(data), bytes}, user));
+}
+
+int Flush(urnic_ep* endpoint) {
+  Of(endpoint).endpoint->Flush();
+  return 0;
+}
+
+urnic_ep_event ToC(const upper::Event& event) {
+  return {.type = static_cast<uint8_t>(event.type),
+          .status = static_cast<uint8_t>(event.status),
+          .reserved = 0,
+          .peer = event.peer,
+          .user = event.user,
+          .bytes = event.bytes,
+          .data = event.data};
+}
+
+uint32_t Poll(urnic_ep* endpoint, urnic_ep_event* events, uint32_t most) {
+  Handle& handle = Of(endpoint);
+  if (most == 0) return 0;
+  for (const auto& adapter : handle.adapters) adapter->Progress();
+  const std::span room(handle.events.data(),
+                       std::min<size_t>(most, handle.events.size()));
+  const uint32_t count = handle.endpoint->Poll(MonotonicNow(), room);
+  for (uint32_t i = 0; i < count; ++i) events[i] = ToC(room[i]);
+  return count;
+}
+
+int QueryPaths(urnic_ep* endpoint, uint32_t number, urnic_ep_path* paths,
+               uint32_t* count) {
+  const upper::Peer* const peer = Of(endpoint).endpoint->peer(number);
+  if (peer == nullptr) return EINVAL;
+  const uint32_t room = std::exchange(*count, 0);
+  for (const upper::Pair& pair : peer->pairs) {
+    for (const upper::Path& path : pair.paths) {
+      const uint32_t place = (*count)++;
+      if (place >= room) continue;
+      const auto& trip = path.shared.round_trip;
+      paths[place] = {
+          .nic = pair.nic->number,
+          .peer_nic = pair.peer_nic,
+          .path = path.number,
+          .is_dead = path.state == upper::PathState::kDead,
+          .round_trip_ns =
+              trip.known() ? static_cast<uint32_t>(trip.smoothed().ns()) : 0,
+          .window = path.shared.cc.window(),
+          .under_way = path.shared.under_way,
+          .units = path.next_order - 1};
+    }
+  }
+  return 0;
+}
+
+int QueryStats(urnic_ep* endpoint, urnic_ep_stats* stats) {
+  const upper::UpperStats& now = Of(endpoint).endpoint->stats();
+  *stats = {.units = now.units,
+            .commands = now.commands,
+            .packets_again = now.packets_again,
+            .time_outs = now.time_outs,
+            .asked = now.asked,
+            .early = now.early,
+            .dead_paths = now.dead_paths,
+            .moved = now.moved};
+  return 0;
+}
+
+}  // namespace
+
+extern "C" const urnic_ep_table urnic_ep_table_v1 = {
+    .bytes = sizeof(urnic_ep_table),
+    .open = Open,
+    .close = Close,
+    .address = Address,
+    .add_peer = AddPeer,
+    .remove_peer = RemovePeer,
+    .register_memory = Register,
+    .deregister = Deregister,
+    .write = Write,
+    .read = Read,
+    .send = Send,
+    .write_inline = WriteInline,
+    .send_inline = SendInline,
+    .flush = Flush,
+    .poll = Poll,
+    .query_paths = QueryPaths,
+    .query_stats = QueryStats};
+
+}  // namespace urnic::rud
