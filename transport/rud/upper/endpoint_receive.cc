@@ -8,8 +8,8 @@
 namespace urnic::rud::upper {
 namespace {
 
-// Functions that are always inlined here halve the instructions of a
-// completion.
+// What is always inlined here and in sender.cc made an 8-byte write 668 instead
+// of 828 instructions (rud/upper_write_8).
 
 // The paths are put in order again after so many units.
 constexpr uint32_t kOrderAfter = 256;
