@@ -61,6 +61,7 @@ int Run(int argc, char** argv) {
   AddWireLoops(loops);
   AddMemoryLoops(loops);
   AddRcLoops(loops);
+  AddRudLoops(loops);
   if (eal) {
     AddEngineLoops(loops);
     AddIwarpLoops(loops);

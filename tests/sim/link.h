@@ -63,7 +63,7 @@ class Link {
   // Derives how late packets may be from the delay.
   static LinkConfig WithHolds(LinkConfig config) {
     config.jitter_reorders = true;
-    config.reorder_by = config.delay * 20;
+    if (config.reorder_by == Duration()) config.reorder_by = config.delay * 20;
     config.duplicate_by = config.delay * 10;
     return config;
   }

@@ -58,6 +58,24 @@ _RUD = [
     "//transport/rud:tce_tables.cc",
 ]
 
+_RUD_UPPER = [
+    "//tests/sim/rud:rud_net.cc",
+    "//tests/sim/rud:upper_main.cc",
+    "//tests/sim/rud:upper_run.cc",
+    "//transport/rud:context_pool.cc",
+    "//transport/rud:notifier.cc",
+    "//transport/rud:source.cc",
+    "//transport/rud:target.cc",
+    "//transport/rud:tce_tables.cc",
+    "//transport/rud/upper:address.cc",
+    "//transport/rud/upper:endpoint.cc",
+    "//transport/rud/upper:endpoint_receive.cc",
+    "//transport/rud/upper:handshake.cc",
+    "//transport/rud/upper:reassembly.cc",
+    "//transport/rud/upper:recovery.cc",
+    "//transport/rud/upper:sender.cc",
+]
+
 _NET = [
     "//tests/sim:net_main.cc",
     "//transport/net:host.cc",
@@ -150,12 +168,14 @@ _HEADERS = _IWARP_HEADERS + [
     "//datapath/memory:address_space.h",
     "//tests/scripts:sources",
     "//tests/sim:sources",
+    "//tests/sim/rud:sources",
     "//tests/support:sources",
     "//transport/cc:sources",
     "//transport/cm:sources",
     "//transport/net:sources",
     "//transport/rc:sources",
     "//transport/rud:sources",
+    "//transport/rud/upper:sources",
     "//transport/uc:sources",
     "//transport/ud:sources",
     "//transport/work:sources",
@@ -189,6 +209,7 @@ _SIMULATORS = {
     ),
     "unreliable": (_UNRELIABLE, "core", ["--expect-violation"], _DEPS),
     "rud": (_RUD, "core", ["--expect-violation"], _DEPS),
+    "rud_upper": (_RUD_UPPER, "core", ["--expect-violation"], _DEPS),
     "net": (_NET, "core", ["--expect-violation"], _DEPS),
     "cm": (_CM, "core", ["--expect-violation"], _DEPS),
     "moves": (_ENGINE, "engine", [], ["//tests/sim:mutation_main"]),
@@ -230,6 +251,7 @@ _IN_GATE = [
     "mutant_cm_images_forget_tries_test",
     "mutant_rud_completes_with_the_last_packet_test",
     "mutant_rud_places_a_complete_read_again_test",
+    "mutant_rud_upper_leaves_a_context_without_a_fence_test",
     "mutant_net_believes_lies_test",
     "mutant_net_keeps_fragments_test",
     "mutant_engine_never_frees_kept_frames_test",
@@ -256,7 +278,7 @@ def mutant(name, old, new, core = "rc", only = None):
       new: what stands there instead.
       core: "rc", "congestion" (the same, judged by how queue pairs share a
         link), "scripts" (judged by a packet script), "unit" (a part, judged by
-        its unit test), "unreliable" (UC or UD), "rud",
+        its unit test), "unreliable" (UC or UD), "rud", "rud_upper",
         "net" (the host's), "cm", "engine", "moves" (the engine, judged by its
         queue pairs), "iwarp", or "device" (the engine, judged by its iWARP
         connections).

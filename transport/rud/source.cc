@@ -261,8 +261,12 @@ urnic_rud_status Source::BeginRead() {
     notifier_.TellComplete(*context);
     return URNIC_RUD_SENT;
   }
-  if (!goes_on)
+  if (!goes_on) {
     context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
+  } else if ((command_.packets & ~context->arrived) != 0) {
+    // Only what is missing: the program cannot know.
+    command_.packets &= ~context->arrived;
+  }
   context->is_own = context->was_asked = true;
   context->target_pvo = command_.local_pvo;
   unsent_ = 1;
@@ -449,7 +453,8 @@ bool Source::SendAnswer(TxPacket& out) {
   return true;
 }
 
-// As many as go to the same window.
+// As many as go the same way to the same window: on another path they would say
+// something wrong about that of their transfer.
 void Source::SendCompletions(TxPacket& out) {
   const Answer first = answers_.Front();
   wire::RudBase base = BaseOf(RudType::kCompletion, first);
@@ -457,7 +462,8 @@ void Source::SendCompletions(TxPacket& out) {
   for (uint32_t i = 0; i < wire::kRudMaxCompletions && !answers_.empty(); ++i) {
     const Answer& answer = answers_.Front();
     if (answer.is_notice || answer.peer != first.peer ||
-        answer.window != first.window || answer.marked != first.marked) {
+        answer.window != first.window || answer.path != first.path ||
+        answer.marked != first.marked) {
       break;
     }
     wire::RudCompletion done;

@@ -7,6 +7,7 @@ namespace urnic::sim {
 namespace {
 
 constexpr size_t kHistory = 500;
+constexpr size_t kKeptMost = 2000;
 
 }  // namespace
 
@@ -152,6 +153,13 @@ bool RudNet::IsNicDead(uint32_t number) const {
   return found != dead_nics_.end() && found->second;
 }
 
+void RudNet::SetNicDead(uint32_t number, bool dead) {
+  dead_nics_[number] = dead;
+  if (dead) return;
+  for (Kept& kept : std::exchange(kept_, {}))
+    Send(kept.from, kept.to, std::move(kept.packet));
+}
+
 void RudNet::SetPathDead(uint32_t a, uint32_t b, uint8_t path, bool dead) {
   dead_paths_[{a, b, path}] = dead_paths_[{b, a, path}] = dead;
 }
@@ -159,7 +167,12 @@ void RudNet::SetPathDead(uint32_t a, uint32_t b, uint8_t path, bool dead) {
 void RudNet::Send(uint32_t from, uint32_t to, std::vector<uint8_t> packet) {
   const uint8_t path = packet[offsetof(wire::RudBase, path)];
   const Key key = {from, to, path};
-  if (dead_paths_[key] || IsNicDead(from) || IsNicDead(to)) return;
+  if (dead_paths_[key]) return;
+  if (IsNicDead(from) || IsNicDead(to)) {
+    if (keeps_packets && kept_.size() < kKeptMost)
+      kept_.push_back({from, to, std::move(packet)});
+    return;
+  }
   std::unique_ptr<Link>& link = links_[key];
   if (link == nullptr) {
     link = std::make_unique<Link>(

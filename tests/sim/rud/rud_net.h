@@ -86,13 +86,15 @@ class RudNet {
   // How long an RNIC and a program wait at most before they look again.
   uint32_t lazy_us = 3;
   bool replays = false;
+  // What goes to and from a dead NIC waits, until it lives again.
+  bool keeps_packets = false;
   std::array<uint64_t, kRxVerdictCount> verdicts = {};
 
   // NICs of this life; null: it is down.
   void SetNic(uint32_t number, RudNic* nic);
   RudNic* NicOf(uint32_t number) const;
   void Send(uint32_t from, uint32_t to, std::vector<uint8_t> packet);
-  void SetNicDead(uint32_t number, bool dead) { dead_nics_[number] = dead; }
+  void SetNicDead(uint32_t number, bool dead);
   bool IsNicDead(uint32_t number) const;
   // Both directions.
   void SetPathDead(uint32_t a, uint32_t b, uint8_t path, bool dead);
@@ -109,6 +111,12 @@ class RudNet {
   std::map<Key, std::unique_ptr<Link>> links_;
   std::map<Key, bool> dead_paths_;
   std::map<uint32_t, bool> dead_nics_;
+  struct Kept {
+    uint32_t from;
+    uint32_t to;
+    std::vector<uint8_t> packet;
+  };
+  std::vector<Kept> kept_;
 };
 
 wire::Gid RudAddressOf(uint32_t number);

@@ -60,7 +60,7 @@ void AddTo(RudUpperStats& total, const RudUpperStats& stats) {
 }
 
 int Main(int argc, char** argv) {
-  Seeds seeds{.last = 1000};
+  Seeds seeds{.last = 4000};
   if (!ParseSeeds("rud_upper_sim", argc, argv, seeds)) return 2;
   RudUpperStats total;
   int failures = 0;

@@ -1,6 +1,7 @@
 #include "tests/sim/rud/upper_run.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -38,6 +39,7 @@ RudUpperRun::RudUpperRun(uint64_t seed) : random_(seed) {
       [this](uint32_t, uint32_t, uint8_t) { return MakeLink(); });
   net_->lazy_us = 1 + static_cast<uint32_t>(random_.Below(10));
   net_->replays = true;
+  net_->keeps_packets = !random_.OneIn(4);
   for (uint32_t i = 0; i < node_count_; ++i) {
     nodes_[i].index = i;
     nodes_[i].local.assign(size_t{kAllSlots} * kRegionBytes, kSentinel);
@@ -155,6 +157,7 @@ void RudUpperRun::Begin(Node& node, uint32_t index) {
   slot.is_active = true;
   slot.kind = static_cast<Kind>(random_.Below(3));
   slot.target = target;
+  slot.life = nodes_[target].life;
   const uint32_t most =
       std::min(kRegionBytes, packet_bytes_ * rud::upper::kUnitPackets * 4);
   const auto bytes = static_cast<uint32_t>(
@@ -286,8 +289,11 @@ void RudUpperRun::OnDone(Node& node, const Event& event) {
   }
   ++stats_.done;
   if (slot.kind == Kind::kSend) {
-    if (messages_.count(slot.message) != 0)
+    // What a process had received died with it.
+    if (messages_.count(slot.message) != 0 &&
+        nodes_[slot.target].life == slot.life) {
       must_come_[slot.message] = slot.target;
+    }
   } else {
     const std::vector<uint8_t>& memory = MemoryOf(node.index, slot);
     const auto at =
@@ -337,7 +343,10 @@ void RudUpperRun::OnPlaced(Node& node, const Placement& placement) {
 // --- The end -----------------------------------------------------------------
 
 bool RudUpperRun::IsDone() const {
-  if (left_ != 0 || faulty_ || !must_come_.empty()) return false;
+  if (left_ != 0 || faulty_ || !must_come_.empty() ||
+      world_.now() < settled_at_) {
+    return false;
+  }
   for (const Node& node : nodes_) {
     for (const Slot& slot : node.slots) {
       if (slot.is_active) return false;
@@ -373,10 +382,53 @@ void RudUpperRun::CheckEnd() {
     stats_.verdicts[i] += net_->verdicts[i];
 }
 
+// What is left, for those who look for the reason.
+void RudUpperRun::Explain() const {
+  std::printf("%u operations to begin, %zu messages to come\n", left_,
+              must_come_.size());
+  for (const Node& node : nodes_) {
+    for (uint32_t i = 0; i < kAllSlots; ++i) {
+      const Slot& slot = node.slots[i];
+      if (!slot.is_active) continue;
+      std::printf("node %u slot %u kind %u to %u, %zu bytes\n", node.index, i,
+                  static_cast<uint32_t>(slot.kind), slot.target,
+                  slot.data.size());
+    }
+    for (uint32_t i = 1; i < kMaxNodes && node.endpoint != nullptr; ++i) {
+      const rud::upper::Peer* const peer = node.endpoint->peer(i);
+      if (peer == nullptr) continue;
+      std::printf(
+          "node %u peer %u: living %u parked %d fencing %d again %zu "
+          "open %u %llu oldest %u next %u\n",
+          node.index, i, peer->living, !peer->parked.empty(),
+          !peer->fencing.empty(), peer->again.size(), peer->open_messages,
+          static_cast<unsigned long long>(peer->open_bytes),
+          peer->sent.oldest(), peer->next_sequence);
+      for (const rud::upper::Pair& pair : peer->pairs) {
+        std::printf("  pair %u-%u free %d probe %d\n", pair.nic->number,
+                    pair.peer_nic, !pair.free.empty(), pair.probe != nullptr);
+        for (const rud::upper::Path& path : pair.paths) {
+          std::printf("    path %u state %u under way %u window %u\n",
+                      path.number, static_cast<uint32_t>(path.state),
+                      path.shared.under_way, path.shared.cc.window());
+          for (const auto* lane = path.under_way.front(); lane != nullptr;
+               lane = lane->next) {
+            std::printf("      lane kind %u tid %llx tries %u asks %d\n",
+                        static_cast<uint32_t>(lane->kind),
+                        static_cast<unsigned long long>(lane->tid), lane->tries,
+                        lane->asks);
+          }
+        }
+      }
+    }
+  }
+}
+
 RudUpperStats RudUpperRun::Run() {
   PlanFaults();
   const Time limit = world_.now() + Duration::Seconds(20);
   while (!IsDone()) {
+    if (world_.now() >= limit) Explain();
     Require(world_.now() < limit, "it does not come to rest");
     // Something is always there: a path that is dead is probed.
     world_.At(world_.now() + Duration::Milliseconds(10), [] {});
@@ -397,8 +449,8 @@ void RudUpperRun::PlanFaults() {
   };
   for (uint64_t i = random_.Below(3); i != 0; --i)
     world_.After(sometime(), [this] { KillPath(); });
-  if (random_.OneIn(3)) {
-    const bool forever = nic_count_ > 1 && random_.OneIn(2);
+  if (random_.OneIn(nic_count_ > 1 ? 1 : 3)) {
+    const bool forever = nic_count_ > 1 && random_.OneIn(4);
     world_.After(sometime(), [this, forever] { KillNic(forever); });
   }
   if (random_.OneIn(3)) world_.After(sometime(), [this] { Restart(); });
@@ -429,8 +481,9 @@ void RudUpperRun::KillNic(bool forever) {
                                             random_.Below(nic_count_) + 1);
   net_->SetNicDead(number, true);
   if (forever) return;
-  world_.After(Duration::Microseconds(1000 + random_.Below(150000)),
-               [this, number] { net_->SetNicDead(number, false); });
+  const auto lasts = Duration::Microseconds(1000 + random_.Below(200000));
+  settled_at_ = world_.now() + lasts + Duration::Milliseconds(5);
+  world_.After(lasts, [this, number] { net_->SetNicDead(number, false); });
 }
 
 // A process dies with all that it had, and starts again with the same numbers.

@@ -57,6 +57,7 @@ class RudUpperRun {
     bool is_abandoned = false;
     Kind kind = Kind::kWrite;
     uint32_t target = 0;  // node
+    uint32_t life = 0;    // of it
     uint64_t message = 0;
     std::vector<uint8_t> data;
   };
@@ -91,6 +92,7 @@ class RudUpperRun {
   void Restart();
   void Replay();
   bool IsDone() const;
+  void Explain() const;
   void CheckEnd();
   std::vector<uint8_t>& MemoryOf(uint32_t node, const Slot& slot);
   size_t PlaceOf(uint32_t node, uint32_t slot, const Slot& of) const;
@@ -111,6 +113,7 @@ class RudUpperRun {
   uint32_t fifo_entries_ = 256;
   uint32_t left_ = 0;
   bool faulty_ = true;
+  Time settled_at_;  // what waited for a NIC has arrived
   bool slow_programs_ = false;
   bool has_restarted_ = false;
 };

@@ -30,7 +30,8 @@ class Adapter {
   virtual WindowAddress Address() const = 0;
   // The rings; the same each time. No one else uses them.
   virtual RingMemory Rings() = 0;
-  // The longest payload of a packet that the link carries.
+  // The longest payload of a packet that the link carries: at least
+  // kLeastPacketBytes.
   virtual uint32_t PacketBytes() const = 0;
 
   // From now on the window may send to this one and hears it. The number is

@@ -18,6 +18,7 @@ Endpoint::Endpoint(const EndpointConfig& config,
   for (size_t i = 0; i < adapters.size(); ++i) {
     core_.nics.push_back(
         std::make_unique<Nic>(adapters[i], static_cast<uint8_t>(i)));
+    URNIC_CHECK(core_.nics[i]->packet_bytes >= kLeastPacketBytes);
   }
   core_.peers.resize(1);
 }
@@ -134,90 +135,96 @@ bool Endpoint::IsLost(uint32_t number) const {
 
 // --- Operations --------------------------------------------------------------
 
-Status Endpoint::Give(Time now, uint32_t number, const Operation& given) {
+Operation* Endpoint::Take(Time now, uint32_t number, OperationKind kind,
+                          uint64_t bytes, uint64_t user, Status& status) {
   core_.now = std::max(core_.now, now);
-  if (number >= core_.peers.size() || core_.peers[number] == nullptr)
-    return Status::kUnknownPeer;
-  Peer& peer = *core_.peers[number];
-  if (peer.is_lost) return Status::kPeerLost;
-  const uint64_t unit_bytes = uint64_t{kUnitPackets} * peer.stride;
-  const uint64_t units =
-      given.bytes == 0 ? 1 : (given.bytes - 1) / unit_bytes + 1;
-  const bool is_message = given.kind == OperationKind::kSend;
-  if (units > UINT32_MAX) return Status::kTooLong;
-  if (is_message && (units > MessageTag::kMaxUnits ||
-                     (given.bytes > peer.stride &&
-                      units * unit_bytes > peer.address.reassembly_bytes))) {
-    return Status::kTooLong;
+  Peer* const peer =
+      number < core_.peers.size() ? core_.peers[number].get() : nullptr;
+  if (peer == nullptr || peer->is_lost) {
+    status = peer == nullptr ? Status::kUnknownPeer : Status::kPeerLost;
+    return nullptr;
   }
-  if (!core_.operations.HasFree()) return Status::kTryAgain;
-  const uint32_t index = core_.operations.Take();
-  Operation& operation = core_.operations[index];
-  operation = given;
-  operation.peer = &peer;
+  uint64_t units = 1;
+  const uint64_t unit_bytes = uint64_t{kUnitPackets} * peer->stride;
+  if (bytes > unit_bytes) units = (bytes - 1) / unit_bytes + 1;
+  if (kind == OperationKind::kSend && bytes > peer->stride &&
+      (units > MessageTag::kMaxUnits ||
+       units * unit_bytes > peer->address.reassembly_bytes)) {
+    status = Status::kTooLong;
+    return nullptr;
+  }
+  if (units > UINT32_MAX || !core_.operations.HasFree()) {
+    status = units > UINT32_MAX ? Status::kTooLong : Status::kTryAgain;
+    return nullptr;
+  }
+  status = Status::kOk;
+  Operation& operation = core_.operations[core_.operations.Take()];
+  operation.Reset(kind, user, bytes);
+  operation.peer = peer;
   operation.peer_number = number;
   operation.units = static_cast<uint32_t>(units);
-  OperationList& queue = is_message ? peer.message_queue : peer.memory_queue;
-  queue.Append(core_.operations.all(), index);
-  sender_.Pump(peer);
-  if (peer.HasPending()) core_.Touch(peer);
-  return Status::kOk;
+  return &operation;
 }
 
 Status Endpoint::Write(Time now, uint32_t peer, uint64_t local_pvo,
                        uint64_t remote_pvo, uint64_t bytes, uint64_t user) {
-  Operation operation;
-  operation.user = user;
-  operation.local_pvo = local_pvo;
-  operation.remote_pvo = remote_pvo;
-  operation.bytes = bytes;
-  return Give(now, peer, operation);
+  Status status;
+  Operation* const operation =
+      Take(now, peer, OperationKind::kWrite, bytes, user, status);
+  if (operation == nullptr) return status;
+  operation->local_pvo = local_pvo;
+  operation->remote_pvo = remote_pvo;
+  sender_.Start(*operation);
+  return status;
 }
 
 Status Endpoint::Read(Time now, uint32_t peer, uint64_t local_pvo,
                       uint64_t remote_pvo, uint64_t bytes, uint64_t user) {
-  Operation operation;
-  operation.user = user;
-  operation.local_pvo = local_pvo;
-  operation.remote_pvo = remote_pvo;
-  operation.bytes = bytes;
-  operation.kind = OperationKind::kRead;
-  return Give(now, peer, operation);
+  Status status;
+  Operation* const operation =
+      Take(now, peer, OperationKind::kRead, bytes, user, status);
+  if (operation == nullptr) return status;
+  operation->local_pvo = local_pvo;
+  operation->remote_pvo = remote_pvo;
+  sender_.Start(*operation);
+  return status;
 }
 
 Status Endpoint::Send(Time now, uint32_t peer, uint64_t local_pvo,
                       uint64_t bytes, uint64_t user) {
-  Operation operation;
-  operation.user = user;
-  operation.local_pvo = local_pvo;
-  operation.bytes = bytes;
-  operation.kind = OperationKind::kSend;
-  return Give(now, peer, operation);
+  Status status;
+  Operation* const operation =
+      Take(now, peer, OperationKind::kSend, bytes, user, status);
+  if (operation == nullptr) return status;
+  operation->local_pvo = local_pvo;
+  sender_.Start(*operation);
+  return status;
 }
 
 Status Endpoint::WriteInline(Time now, uint32_t peer,
                              std::span<const uint8_t> data, uint64_t remote_pvo,
                              uint64_t user) {
   if (data.size() > URNIC_RUD_INLINE) return Status::kTooLong;
-  Operation operation;
-  operation.user = user;
-  operation.remote_pvo = remote_pvo;
-  operation.bytes = data.size();
-  operation.is_inline = true;
-  std::memcpy(operation.data, data.data(), data.size());
-  return Give(now, peer, operation);
+  Status status;
+  Operation* const operation =
+      Take(now, peer, OperationKind::kWrite, data.size(), user, status);
+  if (operation == nullptr) return status;
+  operation->remote_pvo = remote_pvo;
+  operation->SetInline(data);
+  sender_.Start(*operation);
+  return status;
 }
 
 Status Endpoint::SendInline(Time now, uint32_t peer,
                             std::span<const uint8_t> data, uint64_t user) {
   if (data.size() > URNIC_RUD_INLINE) return Status::kTooLong;
-  Operation operation;
-  operation.user = user;
-  operation.bytes = data.size();
-  operation.is_inline = true;
-  operation.kind = OperationKind::kSend;
-  std::memcpy(operation.data, data.data(), data.size());
-  return Give(now, peer, operation);
+  Status status;
+  Operation* const operation =
+      Take(now, peer, OperationKind::kSend, data.size(), user, status);
+  if (operation == nullptr) return status;
+  operation->SetInline(data);
+  sender_.Start(*operation);
+  return status;
 }
 
 // --- Polling -----------------------------------------------------------------

@@ -97,7 +97,9 @@ class Endpoint {
   }
 
  private:
-  Status Give(Time now, uint32_t peer, const Operation& operation);
+  // An operation that can begin, but for its PVOs. Null: the status says why.
+  Operation* Take(Time now, uint32_t peer, OperationKind kind, uint64_t bytes,
+                  uint64_t user, Status& status);
   bool AddPairs(Peer& peer);
   void AddPair(Peer& peer, Nic& nic, uint8_t peer_nic);
 

@@ -8,6 +8,9 @@
 namespace urnic::rud::upper {
 namespace {
 
+// What is always inlined here and in sender.cc made an 8-byte write 668 instead
+// of 828 instructions (rud/upper_write_8).
+
 // The paths are put in order again after so many units.
 constexpr uint32_t kOrderAfter = 256;
 
@@ -17,43 +20,137 @@ bool HasUnit(const Lane& lane) {
 
 }  // namespace
 
-uint32_t Endpoint::PollNic(Nic& nic, std::span<Event> events) {
-  uint32_t count = 0;
-  const uint32_t done = core_.operations.done();
-  // Each entry ends one operation at most, or is one message.
-  while (count + core_.operations.done() - done < events.size()) {
-    const urnic_rud_receive* const entry = nic.receive.Front();
-    if (entry == nullptr) break;
-    if (OnEntry(nic, *entry, nic.receive.FrontSlot(), events[count])) ++count;
-    nic.receive.Pop();
+// --- What has become of our units --------------------------------------------
+
+[[gnu::always_inline]] inline Lane* Endpoint::FindLane(
+    Nic& nic, const urnic_rud_receive& entry) {
+  Lane* const lane = nic.LaneOf(ContextId::Of(entry.context));
+  if (lane != nullptr && HasUnit(*lane) &&
+      TransferOf(lane->tid) == TransferOf(entry.tid)) {
+    return lane;
   }
-  if (!nic.holds_messages) nic.receive.Return();
-  return count;
+  ++core_.stats.stale;
+  return nullptr;
 }
 
-bool Endpoint::OnEntry(Nic& nic, const urnic_rud_receive& entry,
-                       const uint8_t* payload, Event& event) {
-  switch (entry.type) {
-    case URNIC_RUD_GOT_COMPLETION:
-      OnComplete(nic, entry, UnitKind::kRead);
-      return false;
-    case URNIC_RUD_GOT_TRANSFER:
-      OnComplete(nic, entry, UnitKind::kWrite);
-      return false;
-    case URNIC_RUD_GOT_STATE:
-      OnState(nic, entry);
-      return false;
-    case URNIC_RUD_GOT_REFUSAL:
-      OnRefusal(nic, entry);
-      return false;
-    case URNIC_RUD_GOT_DATA:
-      return OnMessage(nic, entry, payload, event);
-    case URNIC_RUD_GOT_PACKET:
-      OnControl(nic, entry, payload);
-      return false;
-    default:
-      return false;
+[[gnu::always_inline]] inline void Endpoint::Release(Lane& lane) {
+  if (lane.state == LaneState::kBusy) {
+    Sender::Detach(lane);
+  } else {
+    lane.pair->peer->parked.Remove(lane);
   }
+}
+
+[[gnu::always_inline]] inline void Endpoint::Free(Lane& lane) {
+  lane.state = LaneState::kFree;
+  lane.pair->free.Prepend(lane);
+  Peer& peer = *lane.pair->peer;
+  if (peer.HasPending()) core_.Touch(peer);
+}
+
+// What the answer says of the path.
+[[gnu::always_inline]] inline void Endpoint::Measure(
+    Lane& lane, const urnic_rud_receive& entry, bool is_complete) {
+  Pair& pair = *lane.pair;
+  Path& path =
+      entry.path < pair.paths.size() ? pair.paths[entry.path] : *lane.path;
+  if (!path.is_touched) {
+    path.is_touched = true;
+    core_.touched.push_back(&path);
+  }
+  path.marked |= (entry.flags & URNIC_RUD_MARKED) != 0;
+  if (is_complete) {
+    path.acked_packets += lane.packets;
+    path.acked_bytes += lane.bytes;
+  }
+  // Karn's rule: the answer to one attempt may be that to another one. A
+  // state has the number of the attempt.
+  const bool is_exact = &path == lane.path && (lane.is_first || !is_complete);
+  if (is_exact)
+    path.OnSample(is_complete ? lane.packets : 1, core_.now - lane.sent);
+  if (is_exact && is_complete) {
+    path.completed_order = std::max(path.completed_order, lane.order);
+    const Lane* const first = path.under_way.front();
+    if (first != nullptr && path.WasPassed(*first))
+      core_.Wake(path.LostAt(*first));
+  }
+  recovery_.OnAnswer(path);
+}
+
+[[gnu::always_inline]] inline void Endpoint::OnComplete(
+    Nic& nic, const urnic_rud_receive& entry, UnitKind other) {
+  Lane* const lane = FindLane(nic, entry);
+  if (lane == nullptr) return;
+  // A read is complete at its target, all else at its source.
+  if ((lane->kind == UnitKind::kRead) == (other == UnitKind::kRead)) return;
+  Release(*lane);
+  if (lane->asks) {
+    // It was not lost, only late.
+    ++core_.stats.early;
+    lane->path->OnEarly();
+  }
+  Measure(*lane, entry, true);
+  if (lane->kind == UnitKind::kProbe) {
+    lane->state = LaneState::kFree;
+    return;
+  }
+  ++core_.stats.units;
+  const Unit unit = lane->unit;
+  Free(*lane);
+  core_.EndUnit(unit);
+  Peer& peer = *lane->pair->peer;
+  if (++peer.completions == kOrderAfter) recovery_.Order(peer);
+}
+
+void Endpoint::OnState(Nic& nic, const urnic_rud_receive& entry) {
+  Lane* const lane = FindLane(nic, entry);
+  if (lane == nullptr || lane->state != LaneState::kBusy || !lane->asks ||
+      lane->tid != entry.tid) {
+    return;
+  }
+  Release(*lane);
+  const uint64_t missing = wire::RudAllPackets(lane->packets) & ~entry.arrived;
+  if (missing != 0) lane->missing = missing;
+  Path& path = *lane->path;
+  if (missing != 0) path.OnLost();
+  path.shared.cc.OnLoss(core_.now,
+                        static_cast<uint32_t>(std::popcount(missing)));
+  Measure(*lane, entry, false);
+  sender_.SendAgain(*lane, path);
+}
+
+void Endpoint::OnRefusal(Nic& nic, const urnic_rud_receive& entry) {
+  Lane* const lane = FindLane(nic, entry);
+  if (lane == nullptr || lane->kind == UnitKind::kProbe) return;
+  Release(*lane);
+  Measure(*lane, entry, false);
+  const Unit unit = lane->unit;
+  Free(*lane);
+  core_.FailUnit(unit, Status::kRefused);
+}
+
+void Endpoint::OnRefusedCommand(Nic& nic, const urnic_rud_send& command) {
+  const bool window_failed = command.status == URNIC_RUD_BAD_PVO ||
+                             command.status == URNIC_RUD_FLUSHED;
+  Lane* const lane = command.opcode == URNIC_RUD_PACKET
+                         ? nullptr
+                         : nic.LaneOf(ContextId::Of(command.local_context));
+  const bool is_last =
+      lane != nullptr && HasUnit(*lane) && lane->state == LaneState::kBusy &&
+      lane->tid == command.tid && lane->kind != UnitKind::kProbe;
+  // The adapter has nothing to ask about: an entry that is on its way says how
+  // the unit has ended.
+  const bool is_late = command.opcode == URNIC_RUD_ASK_STATE &&
+                       command.status == URNIC_RUD_BAD_CONTEXT;
+  if (is_last && !is_late && command.status != URNIC_RUD_FLUSHED) {
+    Release(*lane);
+    const Unit unit = lane->unit;
+    Free(*lane);
+    core_.FailUnit(unit, command.status == URNIC_RUD_BAD_PVO
+                             ? Status::kBadLocal
+                             : Status::kBadRequest);
+  }
+  if (window_failed) recovery_.OnNicFailed(nic);
 }
 
 // --- What peers send ---------------------------------------------------------
@@ -105,136 +202,46 @@ void Endpoint::OnControl(Nic& nic, const urnic_rud_receive& entry,
   handshake_.TakeAnswered([this](Path& path) { recovery_.OnAnswer(path); });
 }
 
-// --- What has become of our units --------------------------------------------
+// --- Entries -----------------------------------------------------------------
 
-Lane* Endpoint::FindLane(Nic& nic, const urnic_rud_receive& entry) {
-  Lane* const lane = nic.LaneOf(ContextId::Of(entry.context));
-  if (lane != nullptr && HasUnit(*lane) &&
-      TransferOf(lane->tid) == TransferOf(entry.tid)) {
-    return lane;
+[[gnu::always_inline]] inline bool Endpoint::OnEntry(
+    Nic& nic, const urnic_rud_receive& entry, const uint8_t* payload,
+    Event& event) {
+  switch (entry.type) {
+    case URNIC_RUD_GOT_COMPLETION:
+      OnComplete(nic, entry, UnitKind::kRead);
+      return false;
+    case URNIC_RUD_GOT_TRANSFER:
+      OnComplete(nic, entry, UnitKind::kWrite);
+      return false;
+    case URNIC_RUD_GOT_STATE:
+      OnState(nic, entry);
+      return false;
+    case URNIC_RUD_GOT_REFUSAL:
+      OnRefusal(nic, entry);
+      return false;
+    case URNIC_RUD_GOT_DATA:
+      return OnMessage(nic, entry, payload, event);
+    case URNIC_RUD_GOT_PACKET:
+      OnControl(nic, entry, payload);
+      return false;
+    default:
+      return false;
   }
-  ++core_.stats.stale;
-  return nullptr;
 }
 
-void Endpoint::Release(Lane& lane) {
-  if (lane.state == LaneState::kBusy) {
-    Sender::Detach(lane);
-  } else {
-    lane.pair->peer->parked.Remove(lane);
+uint32_t Endpoint::PollNic(Nic& nic, std::span<Event> events) {
+  uint32_t count = 0;
+  const uint32_t done = core_.operations.done();
+  // Each entry ends one operation at most, or is one message.
+  while (count + core_.operations.done() - done < events.size()) {
+    const urnic_rud_receive* const entry = nic.receive.Front();
+    if (entry == nullptr) break;
+    if (OnEntry(nic, *entry, nic.receive.FrontSlot(), events[count])) ++count;
+    nic.receive.Pop();
   }
-}
-
-void Endpoint::Free(Lane& lane) {
-  lane.state = LaneState::kFree;
-  lane.pair->free.Prepend(lane);
-  Peer& peer = *lane.pair->peer;
-  if (peer.HasPending()) core_.Touch(peer);
-}
-
-// What the answer says of the path.
-void Endpoint::Measure(Lane& lane, const urnic_rud_receive& entry,
-                       bool is_complete) {
-  Pair& pair = *lane.pair;
-  Path& path =
-      entry.path < pair.paths.size() ? pair.paths[entry.path] : *lane.path;
-  if (!path.is_touched) {
-    path.is_touched = true;
-    core_.touched.push_back(&path);
-  }
-  path.marked |= (entry.flags & URNIC_RUD_MARKED) != 0;
-  if (is_complete) {
-    path.acked_packets += lane.packets;
-    path.acked_bytes += lane.bytes;
-  }
-  // Karn's rule: the answer to one attempt may be that to another one. A
-  // state has the number of the attempt.
-  const bool is_exact = &path == lane.path && (lane.is_first || !is_complete);
-  if (is_exact) path.sample = core_.now - lane.sent;
-  if (is_exact && is_complete) {
-    path.completed_order = std::max(path.completed_order, lane.order);
-    const Lane* const first = path.under_way.front();
-    if (first != nullptr && path.WasPassed(*first))
-      core_.Wake(path.LostAt(*first));
-  }
-  recovery_.OnAnswer(path);
-}
-
-void Endpoint::OnComplete(Nic& nic, const urnic_rud_receive& entry,
-                          UnitKind other) {
-  Lane* const lane = FindLane(nic, entry);
-  if (lane == nullptr) return;
-  // A read is complete at its target, all else at its source.
-  if ((lane->kind == UnitKind::kRead) == (other == UnitKind::kRead)) return;
-  Release(*lane);
-  if (lane->asks) {
-    // It was not lost, only late.
-    ++core_.stats.early;
-    Path& path = *lane->path;
-    path.reordering = std::min<uint8_t>(
-        static_cast<uint8_t>(path.reordering + 1), Path::kMostReordering);
-  }
-  Measure(*lane, entry, true);
-  if (lane->kind == UnitKind::kProbe) {
-    lane->state = LaneState::kFree;
-    return;
-  }
-  ++core_.stats.units;
-  const Unit unit = lane->unit;
-  Free(*lane);
-  core_.EndUnit(unit);
-  Peer& peer = *lane->pair->peer;
-  if (++peer.completions == kOrderAfter) recovery_.Order(peer);
-}
-
-void Endpoint::OnState(Nic& nic, const urnic_rud_receive& entry) {
-  Lane* const lane = FindLane(nic, entry);
-  if (lane == nullptr || lane->state != LaneState::kBusy || !lane->asks ||
-      lane->tid != entry.tid) {
-    return;
-  }
-  Release(*lane);
-  const uint64_t missing = wire::RudAllPackets(lane->packets) & ~entry.arrived;
-  if (missing != 0) lane->missing = missing;
-  Path& path = *lane->path;
-  path.shared.cc.OnLoss(core_.now,
-                        static_cast<uint32_t>(std::popcount(missing)));
-  Measure(*lane, entry, false);
-  sender_.SendAgain(*lane, path);
-}
-
-void Endpoint::OnRefusal(Nic& nic, const urnic_rud_receive& entry) {
-  Lane* const lane = FindLane(nic, entry);
-  if (lane == nullptr || lane->kind == UnitKind::kProbe) return;
-  Release(*lane);
-  Measure(*lane, entry, false);
-  const Unit unit = lane->unit;
-  Free(*lane);
-  core_.FailUnit(unit, Status::kRefused);
-}
-
-void Endpoint::OnRefusedCommand(Nic& nic, const urnic_rud_send& command) {
-  const bool window_failed = command.status == URNIC_RUD_BAD_PVO ||
-                             command.status == URNIC_RUD_FLUSHED;
-  Lane* const lane = command.opcode == URNIC_RUD_PACKET
-                         ? nullptr
-                         : nic.LaneOf(ContextId::Of(command.local_context));
-  const bool is_last =
-      lane != nullptr && HasUnit(*lane) && lane->state == LaneState::kBusy &&
-      lane->tid == command.tid && lane->kind != UnitKind::kProbe;
-  // The adapter has nothing to ask about: an entry that is on its way says how
-  // the unit has ended.
-  const bool is_late = command.opcode == URNIC_RUD_ASK_STATE &&
-                       command.status == URNIC_RUD_BAD_CONTEXT;
-  if (is_last && !is_late && command.status != URNIC_RUD_FLUSHED) {
-    Release(*lane);
-    const Unit unit = lane->unit;
-    Free(*lane);
-    core_.FailUnit(unit, command.status == URNIC_RUD_BAD_PVO
-                             ? Status::kBadLocal
-                             : Status::kBadRequest);
-  }
-  if (window_failed) recovery_.OnNicFailed(nic);
+  if (!nic.holds_messages) nic.receive.Return();
+  return count;
 }
 
 }  // namespace urnic::rud::upper

@@ -67,6 +67,10 @@ class MessageWindow {
     Set(sequence);
     return true;
   }
+  // Receiver: its sender has given it up, if it is not done.
+  bool IsPast(uint32_t sequence) const {
+    return IsOld(SequenceDistance(sequence, newest_));
+  }
   // Receiver: whether the message was done before.
   bool WasTaken(uint32_t sequence) const {
     const int32_t ahead = SequenceDistance(sequence, newest_);

@@ -4,6 +4,7 @@
 // Those of one list are linked by their indices.
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,26 @@ struct Operation {
   Status status = Status::kOk;
   bool is_inline = false;
   uint8_t data[URNIC_RUD_INLINE];
+
+  // All but what a new operation sets anyway.
+  void Reset(OperationKind of_kind, uint64_t user_of_it, uint64_t its_bytes) {
+    kind = of_kind;
+    user = user_of_it;
+    bytes = its_bytes;
+    begun = open = 0;
+    open_message_bytes = 0;
+    status = Status::kOk;
+    is_inline = false;
+  }
+  // REQUIRES: size() <= URNIC_RUD_INLINE
+  void SetInline(std::span<const uint8_t> from) {
+    is_inline = true;
+    if (__builtin_expect(from.size() == sizeof(uint64_t), 1)) {
+      std::memcpy(data, from.data(), sizeof(uint64_t));
+    } else {
+      std::memcpy(data, from.data(), from.size());
+    }
+  }
 };
 
 class OperationList {

@@ -40,16 +40,47 @@ struct Path {
   uint32_t acked_packets = 0;
   uint32_t acked_bytes = 0;
   Duration sample;
+  // Packets of the units that go along here: the larger ones. The last packet
+  // of a unit leaves later than the first.
+  uint8_t usual_packets = 1;
+  uint8_t losses = 0;  // that were some, since `reordering` has changed
+
+  // A round trip of a command with so many packets. One of fewer packets than
+  // usual would say that the others have a queue.
+  void OnSample(uint32_t packets, Duration round_trip) {
+    if (packets * 2 >= usual_packets) sample = round_trip;
+    if (packets >= usual_packets) {
+      usual_packets = static_cast<uint8_t>(packets);
+    } else {
+      // It forgets a sixteenth.
+      usual_packets = static_cast<uint8_t>(usual_packets -
+                                           (usual_packets - packets + 15) / 16);
+    }
+  }
+  //= RFC 8985 6.2.4: each time that a loss was none, the window for reordering
+  //= grows; after 16 losses that were some it shrinks
+  void OnEarly() {
+    losses = 0;
+    if (reordering != kMostReordering) ++reordering;
+  }
+  void OnLost() {
+    if (++losses != 16) return;
+    losses = 0;
+    if (reordering != 1) --reordering;
+  }
 
   static constexpr uint8_t kMostReordering = 8;
 
   //= RFC 6298 2.3, 5.5: the time-out is SRTT + 4 * RTTVAR; it doubles each time
   //= that it ends
+  // A round trip more at least: variations that are small for long say nothing
+  // of the next burst.
   Duration TimeOut(const EndpointConfig& config, uint32_t tries) const {
-    const Duration base =
-        shared.round_trip.known()
-            ? std::max(shared.round_trip.longest(), config.min_time_out)
-            : config.first_time_out;
+    const cc::RoundTripEstimate& trip = shared.round_trip;
+    const Duration base = trip.known()
+                              ? std::max(trip.longest(), trip.smoothed() * 2) +
+                                    config.min_time_out
+                              : config.first_time_out;
     return std::min(base * (int64_t{1} << std::min<uint32_t>(tries, 20)),
                     config.max_time_out);
   }

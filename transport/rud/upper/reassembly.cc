@@ -29,10 +29,12 @@ bool Reassembly::Fits(const Message& message, const MessageTag& tag,
 Reassembly::Message* Reassembly::Begin(const MessageTag& tag,
                                        const urnic_rud_receive& entry) {
   const uint64_t bytes = tag.units * UnitBytes(entry.stride);
-  if (open_.size() >= limits_.messages || bytes > limits_.bytes ||
-      open_bytes_ > limits_.bytes - bytes) {
-    return nullptr;
-  }
+  const auto fits = [&] {
+    return open_.size() < limits_.messages && bytes <= limits_.bytes &&
+           open_bytes_ <= limits_.bytes - bytes;
+  };
+  if (!fits()) DropPast();
+  if (!fits()) return nullptr;
   std::unique_ptr<Message> message;
   if (unused_.empty()) {
     message = std::make_unique<Message>();
@@ -53,6 +55,15 @@ Reassembly::Message* Reassembly::Begin(const MessageTag& tag,
   open_bytes_ += bytes;
   open_.push_back(std::move(message));
   return open_.back().get();
+}
+
+// Messages whose sender has failed to send the rest.
+void Reassembly::DropPast() {
+  std::erase_if(open_, [this](const std::unique_ptr<Message>& message) {
+    if (!taken_.IsPast(message->sequence)) return false;
+    open_bytes_ -= message->reserved;
+    return true;
+  });
 }
 
 Reassembly::Message* Reassembly::Find(const MessageTag& tag,

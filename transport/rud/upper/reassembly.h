@@ -52,6 +52,7 @@ class Reassembly {
     uint64_t capacity = 0;
   };
 
+  void DropPast();
   // Null: the packet is dropped.
   Message* Find(const MessageTag& tag, const urnic_rud_receive& entry);
   Message* Begin(const MessageTag& tag, const urnic_rud_receive& entry);

@@ -28,7 +28,7 @@ UnitKind KindOf(OperationKind kind) {
 
 // --- What is sent next -------------------------------------------------------
 
-Path* Sender::PickPath(Peer& peer) {
+[[gnu::always_inline]] inline Path* Sender::PickPath(Peer& peer) {
   for (Path* path : peer.order) {
     // A path that may not work gets nothing new while another one works.
     if (path->state == PathState::kSuspect &&
@@ -111,40 +111,10 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   return PickFrom(peer, first, unit) || PickFrom(peer, second, unit);
 }
 
-void Sender::Pump(Peer& peer) {
-  while (peer.HasPending()) {
-    Path* const path = PickPath(peer);
-    Unit unit;
-    if (path == nullptr || !PickUnit(peer, unit)) return;
-    Begin(*path->pair->free.PopFront(), *path, unit);
-  }
-}
-
-void Sender::Begin(Lane& lane, Path& path, const Unit& unit) {
-  const Operation& operation = core_.operations[unit.operation];
-  const uint64_t unit_bytes = uint64_t{kUnitPackets} * operation.peer->stride;
-  const uint64_t offset = unit.index * unit_bytes;
-  lane.unit = unit;
-  lane.bytes =
-      static_cast<uint32_t>(std::min(unit_bytes, operation.bytes - offset));
-  lane.stride = operation.peer->stride;
-  lane.packets =
-      static_cast<uint8_t>(wire::RudPackets(lane.bytes, lane.stride));
-  lane.missing = wire::RudAllPackets(lane.packets);
-  lane.kind = KindOf(operation.kind);
-  lane.state = LaneState::kBusy;
-  lane.tries = 0;
-  lane.is_first = true;
-  lane.asks = false;
-  lane.tid = (TransferOf(lane.tid) + 1) * kAttempts;
-  Post(lane, path,
-       lane.kind == UnitKind::kRead ? URNIC_RUD_READ : URNIC_RUD_WRITE,
-       lane.missing);
-}
-
 // --- Commands ----------------------------------------------------------------
 
-void Sender::Attach(Lane& lane, Path& path, uint32_t packets) {
+[[gnu::always_inline]] inline void Sender::Attach(Lane& lane, Path& path,
+                                                  uint32_t packets) {
   if (path.under_way.empty())
     core_.Wake(core_.now + path.TimeOut(core_.config, lane.tries));
   lane.path = &path;
@@ -159,8 +129,9 @@ void Sender::Attach(Lane& lane, Path& path, uint32_t packets) {
   }
 }
 
-void Sender::FillOperation(urnic_rud_send& entry, const Lane& lane,
-                           uint64_t packets) {
+[[gnu::always_inline]] inline void Sender::FillOperation(urnic_rud_send& entry,
+                                                         const Lane& lane,
+                                                         uint64_t packets) {
   const Operation& operation = core_.operations[lane.unit.operation];
   const uint64_t offset =
       uint64_t{lane.unit.index} * kUnitPackets * lane.stride;
@@ -185,8 +156,11 @@ void Sender::FillOperation(urnic_rud_send& entry, const Lane& lane,
   }
 }
 
-void Sender::Fill(urnic_rud_send& entry, const Lane& lane, const Path& path,
-                  uint8_t opcode, uint64_t packets) {
+[[gnu::always_inline]] inline void Sender::Fill(urnic_rud_send& entry,
+                                                const Lane& lane,
+                                                const Path& path,
+                                                uint8_t opcode,
+                                                uint64_t packets) {
   const Pair& pair = *lane.pair;
   entry.opcode = opcode;
   entry.flags = 0;
@@ -206,7 +180,9 @@ void Sender::Fill(urnic_rud_send& entry, const Lane& lane, const Path& path,
   entry.packets = packets;
 }
 
-void Sender::Post(Lane& lane, Path& path, uint8_t opcode, uint64_t packets) {
+[[gnu::always_inline]] inline void Sender::Post(Lane& lane, Path& path,
+                                                uint8_t opcode,
+                                                uint64_t packets) {
   Nic& nic = *lane.pair->nic;
   const auto count = static_cast<uint32_t>(std::popcount(packets));
   Attach(lane, path, std::max(count, 1u));
@@ -219,8 +195,63 @@ void Sender::Post(Lane& lane, Path& path, uint8_t opcode, uint64_t packets) {
   nic.send.Post();
   ++core_.stats.commands;
   if (__builtin_expect(path.shared.cc.pacer.active(), 0)) {
-    path.shared.cc.pacer.OnSend(core_.now, uint64_t{count} * lane.stride,
+    // While the queue drains, a packet in a round trip is meant. A unit is the
+    // least that can be sent.
+    const uint32_t paced = path.shared.cc.draining ? 1 : count;
+    path.shared.cc.pacer.OnSend(core_.now, uint64_t{paced} * lane.stride,
                                 path.shared.cc.CatchUp());
+  }
+}
+
+[[gnu::always_inline]] inline void Sender::Begin(Lane& lane, Path& path,
+                                                 const Unit& unit) {
+  const Operation& operation = core_.operations[unit.operation];
+  const uint64_t unit_bytes = uint64_t{kUnitPackets} * operation.peer->stride;
+  const uint64_t offset = unit.index * unit_bytes;
+  lane.unit = unit;
+  lane.bytes =
+      static_cast<uint32_t>(std::min(unit_bytes, operation.bytes - offset));
+  lane.stride = operation.peer->stride;
+  lane.packets = 1;
+  if (lane.bytes > lane.stride) {
+    lane.packets =
+        static_cast<uint8_t>(wire::RudPackets(lane.bytes, lane.stride));
+  }
+  lane.missing = wire::RudAllPackets(lane.packets);
+  lane.kind = KindOf(operation.kind);
+  lane.state = LaneState::kBusy;
+  lane.tries = 0;
+  lane.is_first = true;
+  lane.asks = false;
+  lane.tid = (TransferOf(lane.tid) + 1) * kAttempts;
+  Post(lane, path,
+       lane.kind == UnitKind::kRead ? URNIC_RUD_READ : URNIC_RUD_WRITE,
+       lane.missing);
+}
+
+void Sender::Start(Operation& operation) {
+  Peer& peer = *operation.peer;
+  const uint32_t index = core_.operations.IndexOf(operation);
+  const bool is_message = operation.kind == OperationKind::kSend;
+  if (__builtin_expect(operation.units == 1 && !peer.HasPending(), 1)) {
+    Path* const path = PickPath(peer);
+    if (path != nullptr && (!is_message || BeginMessage(peer, operation))) {
+      operation.begun = operation.open = 1;
+      return Begin(*path->pair->free.PopFront(), *path, {index, 0});
+    }
+  }
+  OperationList& queue = is_message ? peer.message_queue : peer.memory_queue;
+  queue.Append(core_.operations.all(), index);
+  Pump(peer);
+  if (peer.HasPending()) core_.Touch(peer);
+}
+
+void Sender::Pump(Peer& peer) {
+  while (peer.HasPending()) {
+    Path* const path = PickPath(peer);
+    Unit unit;
+    if (path == nullptr || !PickUnit(peer, unit)) return;
+    Begin(*path->pair->free.PopFront(), *path, unit);
   }
 }
 

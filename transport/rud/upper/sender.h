@@ -13,6 +13,8 @@ class Sender {
  public:
   explicit Sender(Core* core) : core_(*core) {}
 
+  // A new operation: begins it, if nothing else waits, or appends it.
+  void Start(Operation& operation);
   // Begins what there are lanes, paths and windows for.
   void Pump(Peer& peer);
 

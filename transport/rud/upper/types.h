@@ -11,6 +11,8 @@ namespace urnic::rud::upper {
 // Packets of a unit, which is a transfer of the adapter: a message is as many
 // units as it needs. Document C: 8 to 16.
 inline constexpr uint32_t kUnitPackets = 16;
+// What each link must be able to carry, for control messages.
+inline constexpr uint32_t kLeastPacketBytes = 64;
 inline constexpr uint32_t kMaxNics = 8;
 inline constexpr uint32_t kMaxPaths = 8;  // between two windows
 

@@ -1,0 +1,150 @@
+// How operations of the upper layer end that do not end well.
+
+#include "transport/rud/upper/endpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/sim/rud/rud_net.h"
+#include "transport/mem/mr_table.h"
+
+namespace urnic::sim {
+namespace {
+
+using rud::upper::Endpoint;
+using rud::upper::EndpointConfig;
+using rud::upper::Event;
+using rud::upper::EventType;
+using rud::upper::Status;
+
+constexpr uint32_t kJob = 3;
+constexpr uint32_t kBytes = 8192;
+constexpr uint32_t kRights =
+    mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+
+class EndpointTest : public ::testing::Test {
+ protected:
+  EndpointTest()
+      : net_(&world_, 1, [](uint32_t, uint32_t, uint8_t) {
+          LinkConfig link;
+          link.delay = Duration::Microseconds(10);
+          return link;
+        }) {
+    for (uint32_t i = 0; i < 2; ++i) {
+      testing::RudEndConfig config;
+      config.window = {.number = i + 1, .job = kJob, .key = 7};
+      config.address = RudAddressOf(i + 1);
+      config.contexts = 600;
+      nics_[i] = std::make_unique<RudNic>(&net_, i + 1, config, 256);
+      memory_[i].resize(kBytes);
+      pvos_[i] = *nics_[i]->end().tces().Register(
+          kJob, reinterpret_cast<uint64_t>(memory_[i].data()), kBytes, kRights,
+          rud::PageSize::k4K);
+      rud::upper::Adapter* adapter = nics_[i].get();
+      EndpointConfig upper;
+      upper.lost_after = Duration::Seconds(1);
+      upper.operations = 4;
+      upper.reassembly_bytes = 16384;
+      ends_[i] = std::make_unique<Endpoint>(
+          upper, std::span<rud::upper::Adapter* const>(&adapter, 1), i + 1);
+    }
+    for (uint32_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(ends_[i]->AddPeer(world_.now(), ends_[1 - i]->Address()), 1u);
+    }
+  }
+
+  // Until the first endpoint has an event of an operation, for two seconds at
+  // most. The status; kTryAgain: there was none.
+  Status Run() {
+    const Time limit = world_.now() + Duration::Seconds(2);
+    while (world_.now() < limit) {
+      for (uint32_t i = 0; i < 2; ++i) {
+        Event event;
+        if (ends_[i]->Poll(world_.now(), {&event, 1}) == 0) continue;
+        if (i == 0 && event.type == EventType::kDone) return event.status;
+      }
+      const Time next = world_.now() + Duration::Microseconds(20);
+      world_.At(next, [] {});
+      world_.RunUntil(next);
+    }
+    return Status::kTryAgain;
+  }
+  Time now() const { return world_.now(); }
+
+  World world_;
+  RudNet net_;
+  std::unique_ptr<RudNic> nics_[2];
+  std::vector<uint8_t> memory_[2];
+  rud::Pvo pvos_[2];
+  std::unique_ptr<Endpoint> ends_[2];
+};
+
+TEST_F(EndpointTest, MemoryOfThePeerThatWeMayNotAccessIsRefused) {
+  const uint64_t beyond = pvos_[1].value + kBytes - 100;
+  // The second unit, of three.
+  ASSERT_EQ(ends_[0]->Write(now(), 1, pvos_[0].value, beyond - 4096, 8192, 1),
+            Status::kOk);
+  EXPECT_EQ(Run(), Status::kRefused);
+  ASSERT_EQ(ends_[0]->Read(now(), 1, pvos_[0].value, beyond, 200, 2),
+            Status::kOk);
+  EXPECT_EQ(Run(), Status::kRefused);
+  // And nothing else is disturbed.
+  ASSERT_EQ(
+      ends_[0]->Write(now(), 1, pvos_[0].value, pvos_[1].value, kBytes, 3),
+      Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+}
+
+TEST_F(EndpointTest, MemoryOfOursThatWeMayNotReadEndsTheWindow) {
+  ASSERT_EQ(ends_[0]->Write(now(), 1, pvos_[0].value + kBytes, pvos_[1].value,
+                            100, 1),
+            Status::kOk);
+  EXPECT_EQ(Run(), Status::kBadLocal);
+  EXPECT_TRUE(nics_[0]->end().window().failed());
+  // The only one.
+  EXPECT_TRUE(ends_[0]->IsLost(1));
+  EXPECT_EQ(ends_[0]->Write(now(), 1, pvos_[0].value, pvos_[1].value, 8, 2),
+            Status::kPeerLost);
+}
+
+TEST_F(EndpointTest, APeerWithoutAPathIsLost) {
+  const uint8_t data[8] = {};
+  ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvos_[1].value, 1),
+            Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  net_.SetNicDead(2, true);
+  ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvos_[1].value, 2),
+            Status::kOk);
+  EXPECT_EQ(Run(), Status::kPeerLost);
+  EXPECT_TRUE(ends_[0]->IsLost(1));
+}
+
+TEST_F(EndpointTest, OperationsOfAPeerThatIsRemovedAreCanceled) {
+  net_.SetNicDead(2, true);
+  const uint8_t data[8] = {};
+  ASSERT_EQ(ends_[0]->SendInline(now(), 1, data, 1), Status::kOk);
+  ends_[0]->RemovePeer(now(), 1);
+  EXPECT_EQ(Run(), Status::kCanceled);
+  EXPECT_EQ(nics_[0]->contexts(), 0u);
+}
+
+TEST_F(EndpointTest, WhatCannotBeTakenIsRefusedAtOnce) {
+  const uint8_t data[33] = {};
+  EXPECT_EQ(ends_[0]->WriteInline(now(), 9, std::span(data).first(8), 0, 1),
+            Status::kUnknownPeer);
+  EXPECT_EQ(ends_[0]->WriteInline(now(), 1, data, 0, 1), Status::kTooLong);
+  EXPECT_EQ(ends_[0]->Send(now(), 1, pvos_[0].value, 16385, 1),
+            Status::kTooLong);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(ends_[0]->SendInline(now(), 1, std::span(data).first(8), 1),
+              Status::kOk);
+  }
+  EXPECT_EQ(ends_[0]->SendInline(now(), 1, std::span(data).first(8), 1),
+            Status::kTryAgain);
+  EXPECT_EQ(ends_[0]->AddPeer(now(), data), 0u);
+}
+
+}  // namespace
+}  // namespace urnic::sim
