@@ -34,8 +34,9 @@ class QpEvents {
  public:
   virtual void OnQpEvent(EngineQp& qp, QpEvent event) = 0;
   // The queue pair, or its connection, has failed: appends a line of facts for
-  // it and for each object that it uses. The token is held; takes no lock.
-  virtual void DescribeFailed(const EngineQp&, std::string&) {}
+  // it and for each object that it uses or that the failure is about. The token
+  // is held; takes no lock.
+  virtual void DescribeFailed(const EngineQp&, const Failure&, std::string&) {}
 
  protected:
   ~QpEvents() = default;
@@ -146,7 +147,8 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
   virtual RequesterCounters counters() const = 0;
   // What it has sent and received, for people.
   virtual void DescribeWork(Time now, FactWriter& facts) const = 0;
-  // With whom it was connected, and how far it came, for people.
+  // With whom it was connected, how far it came, and which request or access
+  // has failed, for people.
   virtual void DescribeFailure(Failure& failure) const = 0;
   // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
@@ -155,8 +157,8 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
   virtual bool LogInputs(std::shared_ptr<InputLog>, Time) { return false; }
 
   // Appends what its owner tells of it: see QpEvents.
-  void DescribeFailed(std::string& lines) const {
-    if (events_ != nullptr) events_->DescribeFailed(*this, lines);
+  void DescribeFailed(const Failure& failure, std::string& lines) const {
+    if (events_ != nullptr) events_->DescribeFailed(*this, failure, lines);
   }
 
   void OnEvent(QpEvent event) final {

@@ -72,7 +72,12 @@ void Failures::Add(Failure failure, TracePlace place) {
     return;
   }
   const EngineQp* const qp = std::exchange(failure.qp, nullptr);
-  if (qp != nullptr && MayKeepState()) qp->DescribeFailed(failure.state);
+  if (qp != nullptr && MayKeepState()) {
+    std::string state;
+    qp->DescribeFailed(failure, state);
+    failure.state = std::move(state);
+  }
+  failure.keys = {};
   entries_.Add(failure);
   for (const auto& [watcher, on_added] : watchers_) on_added();
 }

@@ -30,12 +30,12 @@ class EngineQp;
 
 // The memory that a request names, with a key of this host or of the peer.
 struct FailedAccess {
-  std::string_view operation = {};  // RequestKind::name; empty: not known
-  uint32_t element = 0;             // of the list, from 1; 0: not of a list
+  uint32_t element = 0;  // of the list, from 1; 0: not of a list
   uint32_t elements = 0;
-  uint32_t key = 0;
+  uint32_t key = 0;  // 0: it is not known
   uint64_t address = 0;
   uint64_t length = 0;
+  bool by_queue_pair = false;  // whatever the key: it allows no such request
   // Of a key of this host. None: the memory itself cannot be accessed.
   mem::MemFault fault = mem::MemFault::kNone;
   uint64_t region_address = 0;  // kRange: of the region of the key
@@ -73,11 +73,15 @@ struct Failure {
   RxVerdict cause = RxVerdict::kAccept;
   uint64_t wr_id = 0;
 
-  // RC: the memory that could not be accessed, if it is known.
+  // What was asked for, by the program or by the peer: RequestKind::name, or
+  // "receive". Empty: it is not known.
+  std::string_view operation = {};
+  // The memory that could not be accessed, if it is known.
   std::optional<FailedAccess> access = {};
+  // The keys of this host that were named, for `state`. Add() forgets them.
+  std::vector<uint32_t> keys = {};
 
   // RC: the requester.
-  bool has_requester = false;
   uint32_t psn = 0;     // the first that is not acknowledged
   uint8_t retries = 0;  // as configured
   uint8_t rnr_retries = 0;

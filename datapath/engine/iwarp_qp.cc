@@ -117,6 +117,16 @@ void IwarpQp::DescribeWork(Time now, FactWriter& facts) const {
 
 void IwarpQp::DescribeFailure(Failure& failure) const {
   failure.iwarp = true;
+  const rdmap::Requester& requester = core_.requester();
+  DescribeRequest({core_.limits(), requester.mrs(), requester.sq(),
+                   requester.head(), receives_.queue},
+                  failure);
+  if (failure.code == ErrorCode::kQpAccess ||
+      failure.code == ErrorCode::kWeTerminated) {
+    DescribeRefused(core_.responder().refused(), requester.mrs(), failure);
+  } else if (failure.code == ErrorCode::kPeerTerminated) {
+    DescribeRefusedByPeer(core_.refused_by_peer(), failure);
+  }
   if (connection_ == nullptr) return;
   failure.has_peer = true;
   failure.remote = connection_->tuple().remote;

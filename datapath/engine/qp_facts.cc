@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "datapath/engine/iwarp_connection.h"
 #include "transport/rc/qp.h"
@@ -52,73 +54,114 @@ void AddFault(const mem::MrTable& mrs, mem::MemFault fault,
   access.region_length = region->length;
 }
 
-// The first element of the list whose key is at fault. Without one, the memory
-// cannot be accessed; in a list of several, it is not known which.
-std::optional<FailedAccess> FailedElement(const rc::SendState& s,
-                                          const urnic_sq_wqe& wqe,
-                                          uint32_t index) {
-  const bool is_inline = (wqe.flags & URNIC_SEND_INLINE) != 0;
-  if (is_inline || wqe.num_sge > s.limits.max_sge_send) return std::nullopt;
-  const uint32_t rights = Contains(kScatteringRequests, wqe.opcode)
-                              ? mem::kLocalWrite
-                              : mem::kLocalRead;
-  for (uint32_t i = 0; i < wqe.num_sge; ++i) {
-    const auto sge = s.sq.ReadSge<urnic_sq_wqe>(index, i);
-    if (sge.length == 0) continue;
-    const mem::Translation at = s.mrs->CheckLocal(MrKey{sge.lkey}, s.limits.pd,
-                                                  sge.addr, sge.length, rights);
-    if (at.ok() && wqe.num_sge != 1) continue;
-    FailedAccess access{.element = i + 1,
-                        .elements = wqe.num_sge,
-                        .key = sge.lkey,
-                        .address = sge.addr,
-                        .length = sge.length};
-    AddFault(*s.mrs, at.fault, access);
-    return access;
+// The list of a request, and the domain for which its keys must be valid.
+struct MemoryList {
+  std::span<const urnic_sge> sges;
+  uint32_t rights = 0;
+  uint32_t pd = 0;
+  const mem::MrTable& mrs;
+};
+
+mem::MemFault FaultOf(const MemoryList& list, const urnic_sge& sge) {
+  return list.mrs
+      .CheckLocal(MrKey{sge.lkey}, list.pd, sge.addr, sge.length, list.rights)
+      .fault;
+}
+
+FailedAccess ElementOf(const MemoryList& list, size_t index,
+                       mem::MemFault fault) {
+  const urnic_sge& sge = list.sges[index];
+  FailedAccess access{.element = static_cast<uint32_t>(index + 1),
+                      .elements = static_cast<uint32_t>(list.sges.size()),
+                      .key = sge.lkey,
+                      .address = sge.addr,
+                      .length = sge.length};
+  AddFault(list.mrs, fault, access);
+  return access;
+}
+
+// The first element whose key is at fault.
+std::optional<FailedAccess> WrongElement(const MemoryList& list) {
+  for (size_t i = 0; i != list.sges.size(); ++i) {
+    if (list.sges[i].length == 0) continue;
+    const mem::MemFault fault = FaultOf(list, list.sges[i]);
+    if (fault != mem::MemFault::kNone) return ElementOf(list, i, fault);
   }
   return std::nullopt;
 }
 
+// If the keys are right, the memory itself cannot be accessed. In a list of
+// several, it is not known which.
+std::optional<FailedAccess> FailedElement(const MemoryList& list) {
+  if (const auto wrong = WrongElement(list)) return wrong;
+  if (list.sges.size() != 1) return std::nullopt;
+  return ElementOf(list, 0, mem::MemFault::kNone);
+}
+
+std::vector<urnic_sge> ListOf(const WorkQueues& of, const urnic_sq_wqe& wqe,
+                              uint32_t index) {
+  std::vector<urnic_sge> list;
+  const bool is_inline = (wqe.flags & URNIC_SEND_INLINE) != 0;
+  if (is_inline || wqe.num_sge > of.limits.max_sge_send) return list;
+  for (uint32_t i = 0; i < wqe.num_sge; ++i)
+    list.push_back(of.sq.ReadSge<urnic_sq_wqe>(index, i));
+  return list;
+}
+
+void AddKeys(std::span<const urnic_sge> list, Failure& failure) {
+  for (const urnic_sge& sge : list) failure.keys.push_back(sge.lkey);
+}
+
 // What the peer was asked for, unless it was a send.
-std::optional<FailedAccess> RemoteAccess(const rc::SendRecord& record,
-                                         const urnic_sq_wqe& wqe) {
-  const RequestKind* kind = FindRequest(record.opcode);
-  if (kind == nullptr || kind->family == RequestFamily::kSend)
-    return std::nullopt;
-  const bool is_flush = kind->family == RequestFamily::kFlush;
-  return FailedAccess{.operation = kind->name,
-                      .key = wqe.rkey,
-                      .address = wqe.remote_addr,
-                      .length = is_flush ? wqe.swap : record.length};
+std::optional<FailedAccess> RemoteAccess(const RequestKind& kind,
+                                         const urnic_sq_wqe& wqe,
+                                         std::span<const urnic_sge> list) {
+  if (kind.family == RequestFamily::kSend) return std::nullopt;
+  FailedAccess access{.key = wqe.rkey, .address = wqe.remote_addr};
+  if (kind.family == RequestFamily::kFlush) {
+    access.length = wqe.swap;
+  } else if ((wqe.flags & URNIC_SEND_INLINE) != 0) {
+    access.length = wqe.inline_bytes;
+  } else {
+    for (const urnic_sge& sge : list) access.length += sge.length;
+  }
+  return access;
 }
 
 // Of the send request whose completion was taken last.
-std::optional<FailedAccess> AccessOfRequest(const rc::SendState& s,
-                                            const Failure& failure) {
-  const uint32_t index = s.head - 1;
-  const auto wqe = s.sq.Read<urnic_sq_wqe>(index);
+void DescribeSend(const WorkQueues& of, Failure& failure) {
+  const uint32_t index = of.sq_head - 1;
+  const auto wqe = of.sq.Read<urnic_sq_wqe>(index);
+  const RequestKind* const kind = FindRequest(wqe.opcode);
   // The program may already have posted another one in its place.
-  if (wqe.wr_id != failure.wr_id) return std::nullopt;
+  if (wqe.wr_id != failure.wr_id || kind == nullptr) return;
+  failure.operation = kind->name;
+  const std::vector<urnic_sge> list = ListOf(of, wqe, index);
+  AddKeys(list, failure);
+  const uint32_t rights = kind->scatters() ? mem::kLocalWrite : mem::kLocalRead;
   switch (failure.code) {
     case ErrorCode::kLocalProtection:
-      return FailedElement(s, wqe, index);
+      failure.access = FailedElement({list, rights, of.limits.pd, of.mrs});
+      return;
     case ErrorCode::kRemoteAccess:
     case ErrorCode::kRemoteInvalidRequest:
     case ErrorCode::kRemoteOperation:
-      return RemoteAccess(s.RecordOf(index), wqe);
+      failure.access = RemoteAccess(*kind, wqe, list);
+      return;
     default:
-      return std::nullopt;
+      return;
   }
 }
 
-// Of the peer. None: it named no memory.
-std::optional<FailedAccess> RefusedAccess(const rc::Qp& qp) {
-  const rc::RemoteRange& range = qp.responder().refused();
-  if (range.key == MrKey{}) return std::nullopt;
-  FailedAccess access{
-      .key = range.key.value, .address = range.address, .length = range.length};
-  AddFault(*qp.send_state().mrs, qp.responder().FaultOfRefused(), access);
-  return access;
+// Of the receive request that was taken last, if that is the one.
+void DescribeReceive(const WorkQueues& of, Failure& failure) {
+  failure.operation = "receive";
+  if (of.rq.last_wr_id() != failure.wr_id || of.rq.ring() == nullptr) return;
+  AddKeys(of.rq.last(), failure);
+  const uint32_t pd = of.limits.xrc ? of.rq.ring()->pd() : of.limits.pd;
+  // If no key is at fault, it may have been another request with this wr_id.
+  if (failure.code == ErrorCode::kLocalProtection)
+    failure.access = WrongElement({of.rq.last(), mem::kLocalWrite, pd, of.mrs});
 }
 
 }  // namespace
@@ -144,7 +187,6 @@ void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts) {
 
 void DescribeRequester(const rc::Qp& qp, Failure& failure) {
   const rc::SendState& s = qp.send_state();
-  failure.has_requester = true;
   failure.psn = s.una_psn.value();
   failure.retries = s.config.retry_count;
   failure.rnr_retries = s.config.rnr_retry;
@@ -153,8 +195,34 @@ void DescribeRequester(const rc::Qp& qp, Failure& failure) {
   failure.timeouts = s.counters.timeouts;
   failure.sequence_naks = s.counters.sequence_naks;
   failure.rnr_naks = s.counters.rnr_naks;
-  if (failure.is_send) failure.access = AccessOfRequest(s, failure);
-  if (failure.code == ErrorCode::kQpAccess) failure.access = RefusedAccess(qp);
+}
+
+void DescribeRequest(const WorkQueues& of, Failure& failure) {
+  if (!failure.has_request) return;
+  if (failure.is_send) {
+    DescribeSend(of, failure);
+  } else {
+    DescribeReceive(of, failure);
+  }
+}
+
+void DescribeRefusedByPeer(const RefusedAccess& refused, Failure& failure) {
+  const RequestKind* const kind = FindRequest(refused.request);
+  if (kind != nullptr) failure.operation = kind->name;
+  const RemoteRange& range = refused.range;
+  if (range.key == MrKey{} && range.length == 0) return;
+  failure.access = FailedAccess{
+      .key = range.key.value, .address = range.address, .length = range.length};
+}
+
+void DescribeRefused(const RefusedAccess& refused, const mem::MrTable& mrs,
+                     Failure& failure) {
+  DescribeRefusedByPeer(refused, failure);
+  if (!failure.access.has_value()) return;
+  FailedAccess& access = *failure.access;
+  AddFault(mrs, refused.fault, access);
+  access.by_queue_pair = refused.by_queue_pair;
+  if (access.key != 0) failure.keys.push_back(access.key);
 }
 
 namespace {

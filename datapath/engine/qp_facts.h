@@ -11,6 +11,11 @@
 #include "ras/facts/facts.h"
 #include "ras/metrics/counters.h"
 #include "transport/base/time.h"
+#include "transport/mem/mr_table.h"
+#include "transport/work/recv_queue.h"
+#include "transport/work/refused_access.h"
+#include "transport/work/types.h"
+#include "transport/work/work_queue.h"
 
 namespace urnic {
 
@@ -28,8 +33,25 @@ void DescribeWork(const IwarpConnection& connection, Time now,
 void DescribeTcp(const IwarpConnection& connection, Time now,
                  FactWriter& facts);
 
-// Also which access has failed.
+// What only RC has of a requester.
 void DescribeRequester(const rc::Qp& qp, Failure& failure);
+
+// The queues of a queue pair of any transport.
+struct WorkQueues {
+  const QpLimits& limits;
+  const mem::MrTable& mrs;
+  const WorkQueueView& sq;
+  uint32_t sq_head;  // the next request to complete
+  const RecvQueue& rq;
+};
+// A work request has failed, which completes now: which operation it was, and
+// its memory, as far as that is known.
+void DescribeRequest(const WorkQueues& of, Failure& failure);
+// An access of the peer was refused.
+void DescribeRefused(const RefusedAccess& refused, const mem::MrTable& mrs,
+                     Failure& failure);
+// ... or an access of ours, by the peer.
+void DescribeRefusedByPeer(const RefusedAccess& refused, Failure& failure);
 
 // All counters of a list, as "rx-packets" for rx_packets.
 template <typename Counters>

@@ -68,6 +68,7 @@ class QpOf final : public RoceQp {
  public:
   // RC and the ends of XRC, which are RC with another header.
   static constexpr bool kIsRc = std::is_same_v<Core, rc::Qp>;
+  static constexpr bool kIsUc = std::is_same_v<Core, uc::Qp>;
 
   QpOf(const EngineQpConfig& config, mem::MrTable* mrs, rc::RecoveryPool* pool)
       : RoceQp(kIsRc ? Kind::kRcQp : Kind::kOtherRoceQp, config),
@@ -86,7 +87,7 @@ class QpOf final : public RoceQp {
   [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now) override {
     if constexpr (kIsRc) {
       Calls([&](auto& calls) { calls.OnMarked(packet, now); });
-    } else if constexpr (std::is_same_v<Core, uc::Qp>) {
+    } else if constexpr (kIsUc) {
       core().OnMarked(now);
     }
   }
@@ -174,10 +175,19 @@ class QpOf final : public RoceQp {
       facts.Add("packets-sent", transport_.packets_sent);
       facts.Add("bytes-sent", transport_.bytes_sent);
     }
+    if constexpr (kIsUc) facts.Add("writes-refused", core().writes_refused());
   }
   void DescribeFailure(Failure& failure) const override {
     DescribePeer(failure);
-    if constexpr (kIsRc) DescribeRequester(core(), failure);
+    DescribeRequest(Queues(), failure);
+    if constexpr (kIsRc) {
+      DescribeRequester(core(), failure);
+      if (failure.code == ErrorCode::kQpAccess)
+        DescribeRefused(core().responder().refused(), Queues().mrs, failure);
+    } else if constexpr (kIsUc) {
+      if (failure.code == ErrorCode::kLocalAccess)
+        DescribeRefused(core().refused(), Queues().mrs, failure);
+    }
   }
   void AppendImage(Time now, std::string& out) const override {
     AppendImageTo(out, [&](std::span<uint8_t> to) {
@@ -266,6 +276,11 @@ class QpOf final : public RoceQp {
     }
     core().OnBurst(packets, now, sink);
     sink.Execute(core());
+    if constexpr (kIsUc) {
+      // Only the first one: the peer may send as many as it likes.
+      if (__builtin_expect(core().TakeFirstRefused(), 0))
+        sink.OnFailed(FailureOf(ErrorCode::kLocalAccess, *this));
+    }
     Writer<Sink> writer{*this, sink, packets};
     return core().Settle(sink.receives(), writer);
   }
@@ -285,6 +300,16 @@ class QpOf final : public RoceQp {
   template <typename Sink>
   [[gnu::cold]] FlowResult LoggedSettle(Sink& sink);
   [[gnu::cold]] FlowResult LoggedTimer(Time now, FlowSink& sink);
+
+  WorkQueues Queues() const {
+    if constexpr (kIsRc) {
+      const rc::SendState& s = core().send_state();
+      return {s.limits, *s.mrs, s.sq, s.head, receives_.queue};
+    } else {
+      const UnreliableSender& s = core().sender();
+      return {core().limits(), core().mrs(), s.sq(), s.head(), receives_.queue};
+    }
+  }
 
   // The progress of acknowledgements; constant if nothing is answered.
   Psn AnsweredUpTo() const {

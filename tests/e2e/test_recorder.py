@@ -16,9 +16,9 @@ def recordings(place, pid):
     return glob.glob(os.path.join(place.directory, f"*-{pid}-*.rec"))
 
 
-def told(context, place, path, *words):
-    result = place.run(1, [context.tools.urnic, "show", *words, "--from", path,
-                           "-j", "-d"], rnic=False)
+def told(context, place, path, *words, side=1):
+    result = place.run(side, [context.tools.urnic, "show", *words, "--from",
+                              path, "-j", "-d"], rnic=False)
     context.check_ok(result)
     context.check("recorded at 2" in result.err, result)
     return json.loads(result.out)
@@ -84,8 +84,8 @@ def recording_of_a_failure(context):
                       error)
         snapshot = told(context, place, path, "snapshot", "failed-lqpn",
                         str(error["lqpn"]))
-        context.check({line["object"] for line in snapshot} == {"qp", "cq",
-                                                                "pd"}, snapshot)
+        context.check({line["object"] for line in snapshot} ==
+                      {"qp", "cq", "pd", "mr", "image"}, snapshot)
         qp = test_show.one([line for line in snapshot
                             if line["object"] == "qp"], context)
         context.check(qp["state"] == "RTS" and qp["timeouts"] >= 8, qp)

@@ -323,7 +323,7 @@ template <>
 struct FieldsOf<cc::NotificationPoint> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, due, quiet_until);
+    URNIC_MEMBERS(f, s, quiet_until, due);
     f("due", due);
     f.Deadline("quiet_until", quiet_until);
     f.Require(!quiet_until.IsInfinite(), "quiet_until", UINT64_MAX, "is never");

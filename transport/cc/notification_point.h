@@ -20,8 +20,8 @@ struct NotificationPoint {
     due = true;
   }
 
-  bool due = false;  // a CNP waits to be sent; the sender clears this
   Time quiet_until;
+  bool due = false;  // a CNP waits to be sent; the sender clears this
 };
 
 }  // namespace urnic::cc

@@ -184,22 +184,11 @@ struct FieldsOf<rc::ReplayRing> {
 };
 
 template <>
-struct FieldsOf<rc::RemoteRange> {
-  template <typename F, typename S>
-  static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, address, length, key);
-    f.Hex("address", address);
-    f("length", length);
-    f("key", key);
-  }
-};
-
-template <>
 struct FieldsOf<rc::Responder> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
-    URNIC_MEMBERS(f, s, replay, notifier, write, nak_psn, dropped_psn, held,
-                  pool, mrs, rq, qpn, pd, dest_qpn, mtu, access, pkey,
+    URNIC_MEMBERS(f, s, replay, notifier, refused, write, nak_psn, dropped_psn,
+                  held, pool, mrs, rq, qpn, pd, dest_qpn, mtu, access, pkey,
                   min_rnr_timer, xrc, message, receiving, established, reported,
                   peer_marks, ack_due, failed, nak_due, recv_status, event,
                   expected, msn, offset);
@@ -229,6 +218,7 @@ struct FieldsOf<rc::Responder> {
     // carried: the peer sends it again.
     f.Elsewhere(held, pool, mrs, qpn, dest_qpn, mtu, access, pkey,
                 min_rnr_timer, xrc);
+    f.Elsewhere(refused);  // was told when it happened
     f.Require(msn <= 0xffffff, "msn", msn, "is not an MSN");
   }
   // `send`: the other half, which has limits and configuration.

@@ -23,16 +23,6 @@ void Responder::OnGatherFault(Psn psn) {
   (void)FailRead(psn, wire::kNakRemoteOperationalError, QpEvent::kFatal);
 }
 
-mem::MemFault Responder::FaultOfRefused() const {
-  const mem::Translation at =
-      Check(write_.key, pd_, write_.address, write_.length, /*rights=*/0);
-  // What remains is the right, also for an invalidation: it names no address.
-  const bool has_place = write_.length != 0;
-  return at.ok() || (at.fault == mem::MemFault::kRange && !has_place)
-             ? mem::MemFault::kRights
-             : at.fault;
-}
-
 void Responder::NoteNak() const {
   const auto event = (nak_due_ & wire::kAethTypeMask) == wire::kAethRnrNak
                          ? HistoryEvent::kRnrReported
@@ -232,7 +222,7 @@ RxVerdict Responder::OnFlush(const RxPacket& packet) {
                        key};
   if (whole) range = {region != nullptr ? region->iova : 0, 0, key};
   if (!Check(key, pd_, range.address, range.length, rights).ok()) {
-    return RefuseAccess(range);
+    return RefuseAccess(range, URNIC_WR_FLUSH);
   }
   return AnswerEmpty(packet);
 }
@@ -279,7 +269,7 @@ RxVerdict Responder::OnDuplicateRead(const RxPacket& packet) {
            .ok()) {
     // Older reads are still answered, ahead of the NAK.
     replay_.DropFrom(slot->first_psn);
-    const RxVerdict verdict = RefuseAccess(range);
+    const RxVerdict verdict = RefuseAccess(range, URNIC_WR_RDMA_READ);
     nak_psn_ = packet.psn();
     return verdict;
   }
@@ -320,6 +310,7 @@ bool Responder::WriteReadResponse(TxSlot& out, ReplaySlot& slot) {
     at = Check(range.key, slot.pd, range.address, chunk, mem::kRemoteRead);
     if (!at.ok()) {
       write_ = range;
+      refused_ = URNIC_WR_RDMA_READ;
       (void)FailRead(psn, wire::kNakRemoteAccessError, QpEvent::kAccessError);
       return false;
     }

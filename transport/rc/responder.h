@@ -17,16 +17,10 @@
 #include "transport/rc/response_headers.h"
 #include "transport/work/cnp.h"
 #include "transport/work/recv_queue.h"
+#include "transport/work/refused_access.h"
 #include "transport/work/types.h"
 
 namespace urnic::rc {
-
-// The memory that a RETH names.
-struct RemoteRange {
-  uint64_t address = 0;
-  uint32_t length = 0;
-  MrKey key;
-};
 
 class Responder {
  public:
@@ -154,11 +148,11 @@ class Responder {
   QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
   RecvQueue& recv_queue() const { return *rq_; }
   MrKey write_key() const { return write_.key; }
-  // With QpEvent::kAccessError: what was refused, and why. Without a key: an
-  // XRC request named no queue. Without bytes: an invalidation, or a flush of a
-  // whole region.
-  const RemoteRange& refused() const { return write_; }
-  mem::MemFault FaultOfRefused() const;
+  // With QpEvent::kAccessError: what was refused. Without a key: an XRC request
+  // named no queue.
+  RefusedAccess refused() const {
+    return Examine(write_, refused_, *mrs_, pd_, qpn_, access_);
+  }
   const ReplayRing& replay() const { return replay_; }
   Psn expected_psn() const { return expected_; }
   uint32_t msn() const { return msn_; }
@@ -178,7 +172,8 @@ class Responder {
 
   //= IBTA A14: an XRC request uses the receives and PD of the SRQ that it names
   RxVerdict EnterDomain(const RxPacket& packet) {
-    if (packet.xrc_ring == nullptr) return RefuseAccess({});
+    if (packet.xrc_ring == nullptr)
+      return RefuseAccess({}, RefusedAccess::kNoRequest);
     // A message goes to one queue, which may have been destroyed meanwhile.
     if (message_ != Message::kNone && packet.xrc_ring != rq_->ring()) {
       return RefuseRequest();
@@ -223,8 +218,10 @@ class Responder {
   RxVerdict RefuseRequest() {
     return Refuse(wire::kNakInvalidRequest, QpEvent::kRequestError);
   }
-  RxVerdict RefuseAccess(const RemoteRange& range) {
+  // `request`: enum urnic_wr_opcode
+  RxVerdict RefuseAccess(const RemoteRange& range, uint8_t request) {
     write_ = range;
+    refused_ = request;
     return Refuse(wire::kNakRemoteAccessError, QpEvent::kAccessError);
   }
 
@@ -289,7 +286,8 @@ class Responder {
     if (taken != RxVerdict::kAccept) return taken;
     if (info.first) offset_ = 0;
     if (info.has_ieth && !Invalidate(packet)) {
-      return RefuseAccess({.key = MrKey{packet.ieth().rkey.value()}});
+      return RefuseAccess({.key = MrKey{packet.ieth().rkey.value()}},
+                          URNIC_WR_SEND_WITH_INV);
     }
     const uint8_t* data = packet.payload;
     const WalkResult walk =
@@ -388,7 +386,7 @@ class Responder {
       const mem::Translation at = Check(
           range.key, pd_, range.address + begin,
           info.first ? range.length : packet.payload_bytes, mem::kRemoteWrite);
-      if (!at.ok()) return RefuseAccess(range);
+      if (!at.ok()) return RefuseAccess(range, URNIC_WR_RDMA_WRITE);
       sink.Place(Placement{.packet = position,
                            .from_responder = true,
                            .origin = expected_.value(),
@@ -419,7 +417,7 @@ class Responder {
     const uint64_t address = reth.virtual_address.value();
     if (length != 0 &&
         !Check(key, pd_, address, length, mem::kRemoteRead).ok()) {
-      return RefuseAccess({address, length, key});
+      return RefuseAccess({address, length, key}, URNIC_WR_RDMA_READ);
     }
     //= IBTA 9.7.4.1.3: the responder holds at most max_dest_rd_atomic reads and
     //= atomics at a time
@@ -451,8 +449,15 @@ class Responder {
     //= IBTA 9.4.5: the address of an atomic is a multiple of eight
     if ((address & 7) != 0) return RefuseRequest();
     const MrKey key{eth.rkey.value()};
+    constexpr uint8_t kOperation = 0x1f;
+    const bool swap = (packet.bth->opcode & kOperation) ==
+                      static_cast<uint8_t>(wire::Opcode::kRcCompareSwap);
     const mem::Translation at = Check(key, pd_, address, 8, mem::kRemoteAtomic);
-    if (!at.ok()) return RefuseAccess({address, 8, key});
+    if (!at.ok()) {
+      return RefuseAccess(
+          {address, 8, key},
+          swap ? URNIC_WR_ATOMIC_CMP_AND_SWP : URNIC_WR_ATOMIC_FETCH_AND_ADD);
+    }
     if ((at.host & 7) != 0) return RefuseRequest();
     ReplaySlot* slot = replay_.Add();
     if (slot == nullptr) {
@@ -462,9 +467,6 @@ class Responder {
     slot->kind = ReplaySlot::Kind::kAtomic;
     slot->first_psn = expected_;
     slot->packets = 1;
-    constexpr uint8_t kOperation = 0x1f;
-    const bool swap = (packet.bth->opcode & kOperation) ==
-                      static_cast<uint8_t>(wire::Opcode::kRcCompareSwap);
     sink.Place(Placement{.kind = swap ? Placement::Kind::kCompareSwap
                                       : Placement::Kind::kFetchAdd,
                          .packet = position,
@@ -499,7 +501,7 @@ class Responder {
     }
     const MrKey key{reth.rkey.value()};
     const mem::Translation at = Check(key, pd_, address, 8, mem::kRemoteWrite);
-    if (!at.ok()) return RefuseAccess({address, 8, key});
+    if (!at.ok()) return RefuseAccess({address, 8, key}, URNIC_WR_ATOMIC_WRITE);
     if ((at.host & 7) != 0) return RefuseRequest();
     const Psn psn = expected_;
     const RxVerdict verdict = AnswerEmpty(packet);
@@ -555,7 +557,10 @@ class Responder {
   bool WriteReadResponse(TxSlot& out, ReplaySlot& slot);
 
   ReplayRing replay_;
-  cc::NotificationPoint notifier_;
+  // The next member lies in its padding: a queue pair has no more room without
+  // another cache line.
+  [[no_unique_address]] cc::NotificationPoint notifier_;
+  uint8_t refused_ = RefusedAccess::kNoRequest;  // see RefuseAccess()
   RemoteRange write_;  // of the current write of several packets; see refused()
   Psn nak_psn_;
   // With a gap or held_: the newest that was dropped, if not before expected_.

@@ -10,7 +10,8 @@ struct FieldsOf<uc::Qp::Incoming> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, expected, established, message, offset, write_address,
-                  write_length, write_key, notifier);
+                  write_length, write_key, notifier, refused, writes_refused,
+                  refused_untold);
     f("expected", expected);
     f("established", established);
     static constexpr const char* kMessages[] = {"none", "send", "write"};
@@ -20,6 +21,7 @@ struct FieldsOf<uc::Qp::Incoming> {
     f("write_length", write_length);
     f("write_key", write_key);
     f.Group("notifier", notifier);
+    f.Elsewhere(refused, writes_refused, refused_untold);  // for people
     f.Require(offset <= URNIC_MAX_MESSAGE_BYTES, "offset", offset,
               "is more than a message can have");
   }

@@ -34,6 +34,8 @@ void Qp::Modify(QpState target, const QpConfig& config) {
     in_.message = Message::kNone;
     in_.established = false;
     in_.notifier = cc::NotificationPoint();
+    in_.writes_refused = 0;
+    in_.refused_untold = false;
   } else if (target == QpState::kRtr) {
     in_.expected = config.rq_psn;
   }
@@ -53,7 +55,21 @@ void Qp::OnPlacementFault(const Placement& placement,
     untrue = true;
   }
   CountFailedReceives(completions, *counters_);
+  // A completion tells it by itself.
+  const bool tell = in_.refused_untold || !untrue;
+  NoteRefused({placement.target, placement.bytes, MrKey{}});
+  in_.refused_untold &= tell;
   if (untrue) FailReceive(URNIC_WC_WR_FLUSH_ERR);
+}
+
+RxVerdict Qp::RefuseWrite() {
+  NoteRefused({in_.write_address, in_.write_length, in_.write_key});
+  return RxVerdict::kRefusedWrite;
+}
+
+void Qp::NoteRefused(const RemoteRange& range) {
+  in_.refused = range;
+  if (in_.writes_refused++ == 0) in_.refused_untold = true;
 }
 
 void Qp::WriteHeaders(TxSlot& slot, const UnreliableSender::Part& part) {

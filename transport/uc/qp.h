@@ -11,6 +11,7 @@
 
 #include "transport/cc/notification_point.h"
 #include "transport/work/cnp.h"
+#include "transport/work/refused_access.h"
 #include "transport/work/unreliable_qp.h"
 
 namespace urnic::uc {
@@ -27,6 +28,17 @@ class Qp final : public UnreliableQp {
   void Modify(QpState target, const QpConfig& config);
 
   Psn recv_psn() const { return in_.expected; }
+
+  // Writes of the peer that were refused, or whose memory could not be written:
+  // neither the peer nor the program is told.
+  uint64_t writes_refused() const { return in_.writes_refused; }
+  // The last of them. Without a key: the memory could not be written.
+  RefusedAccess refused() const {
+    return Examine(in_.refused, URNIC_WR_RDMA_WRITE, *mrs_, limits_.pd,
+                   limits_.qpn, config_.access);
+  }
+  // True once after the first of them since the queue pair was connected.
+  bool TakeFirstRefused() { return std::exchange(in_.refused_untold, false); }
 
   // sink: as rc::Qp's.
   template <typename Sink>
@@ -136,9 +148,6 @@ class Qp final : public UnreliableQp {
   template <typename Sink>
   RxVerdict OnWrite(const RxPacket& packet, uint8_t position, Sink& sink) {
     const wire::OpcodeInfo& info = *packet.info;
-    if ((config_.access & mem::kRemoteWrite) == 0) {
-      return RxVerdict::kRefusedWrite;
-    }
     if (info.first) {
       const wire::Reth& reth = packet.reth();
       in_.write_address = reth.virtual_address.value();
@@ -146,6 +155,7 @@ class Qp final : public UnreliableQp {
       in_.write_length = reth.dma_length.value();
       in_.offset = 0;
     }
+    if ((config_.access & mem::kRemoteWrite) == 0) return RefuseWrite();
     const uint64_t end = in_.offset + packet.payload_bytes;
     if (info.last ? end != in_.write_length : end >= in_.write_length) {
       return RxVerdict::kBrokenMessage;
@@ -160,7 +170,7 @@ class Qp final : public UnreliableQp {
           in_.write_address + in_.offset,
           info.first ? in_.write_length : packet.payload_bytes,
           mem::kRemoteWrite);
-      if (!at.ok()) return RxVerdict::kRefusedWrite;
+      if (!at.ok()) return RefuseWrite();
       sink.Place(Placement{.packet = position,
                            .from_responder = true,
                            .bytes = packet.payload_bytes,
@@ -192,6 +202,10 @@ class Qp final : public UnreliableQp {
     sink.Complete(done);
   }
 
+  RxVerdict RefuseWrite();
+  // For people.
+  void NoteRefused(const RemoteRange& range);
+
   void WriteHeaders(TxSlot& slot, const UnreliableSender::Part& part);
 
   // The receiving side.
@@ -204,6 +218,9 @@ class Qp final : public UnreliableQp {
     uint32_t write_length = 0;
     MrKey write_key;
     cc::NotificationPoint notifier;
+    RemoteRange refused;  // the last one
+    uint64_t writes_refused = 0;
+    bool refused_untold = false;
   };
   Incoming in_;
 };

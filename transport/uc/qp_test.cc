@@ -42,6 +42,29 @@ class UcTest : public ::testing::Test {
   End b_{0x22, Config(0x11)};
 };
 
+TEST_F(UcTest, ARefusedWriteIsKeptForPeople) {
+  EXPECT_FALSE(b_.qp().TakeFirstRefused());
+  SendWr wr = Write(1, 700, 4096);
+  wr.rkey ^= 1;
+  ASSERT_TRUE(a_.rings().PostSend(wr));
+  b_.Receive(a_.Transmit());
+  EXPECT_EQ(b_.qp().writes_refused(), 1u) << "not its other packets";
+  EXPECT_EQ(b_.qp().refused().range.address, wr.remote_addr);
+  EXPECT_EQ(b_.qp().refused().range.length, 700u);
+  EXPECT_EQ(b_.qp().refused().range.key.value, wr.rkey);
+  EXPECT_EQ(b_.qp().refused().fault, mem::MemFault::kKey);
+  EXPECT_TRUE(b_.qp().TakeFirstRefused());
+  wr.remote_addr += 4;
+  ASSERT_TRUE(a_.rings().PostSend(wr));
+  b_.Receive(a_.Transmit());
+  EXPECT_EQ(b_.qp().writes_refused(), 2u);
+  EXPECT_EQ(b_.qp().refused().range.address, wr.remote_addr);
+  EXPECT_FALSE(b_.qp().TakeFirstRefused()) << "not the first one";
+  EXPECT_EQ(b_.qp().state(), QpState::kRts);
+  b_.qp().Modify(QpState::kReset, {});
+  EXPECT_EQ(b_.qp().writes_refused(), 0u);
+}
+
 TEST_F(UcTest, LongMessagesArriveWhilePsnsWrapAround) {
   a_.Fill(0, 1000, 1);
   ASSERT_TRUE(b_.rings().PostRecv({.wr_id = 7, .sges = {b_.Sge(0, 2000)}}));

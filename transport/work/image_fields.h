@@ -4,6 +4,7 @@
 
 #include "transport/work/image_codec.h"
 #include "transport/work/recv_queue.h"
+#include "transport/work/refused_access.h"
 #include "transport/work/types.h"
 
 namespace urnic {
@@ -47,6 +48,17 @@ static_assert(std::size(kQpEventNames) ==
 constexpr bool IsQpEvent(QpEvent event) {
   return event <= QpEvent::kSqDrained || event == QpEvent::kLastWqeReached;
 }
+
+template <>
+struct FieldsOf<RemoteRange> {
+  template <typename F, typename S>
+  static void Visit(F& f, S& s) {
+    URNIC_MEMBERS(f, s, address, length, key);
+    f.Hex("address", address);
+    f("length", length);
+    f("key", key);
+  }
+};
 
 template <>
 struct FieldsOf<QpLimits> {

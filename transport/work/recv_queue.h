@@ -195,6 +195,9 @@ class RecvQueue {
   std::span<const urnic_sge> current() const {
     return {sges_, taken_ ? num_sge_ : 0};
   }
+  // For inspection: the request that was taken last, and its list.
+  uint64_t last_wr_id() const { return wr_id_; }
+  std::span<const urnic_sge> last() const { return {sges_, num_sge_}; }
   bool shared() const { return shared_; }
 
   // Takes the next request to flush; false if there is none. From a shared

@@ -68,6 +68,10 @@ class UnreliableQp {
   }
 
   bool sq_draining() const { return sender_.draining(); }
+  // For inspection.
+  const UnreliableSender& sender() const { return sender_; }
+  const RecvQueue& recv_queue() const { return *rq_; }
+  const mem::MrTable& mrs() const { return *mrs_; }
 
   // Aborts when the sender's invariants do not hold.
   void CheckInvariants() const { sender_.CheckInvariants(); }

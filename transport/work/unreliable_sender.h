@@ -136,6 +136,9 @@ class UnreliableSender {
   }
   Psn psn() const { return psn_; }
   bool draining() const { return draining_ && !drain_reported_; }
+  // For inspection: the ring, and the next request to complete.
+  const WorkQueueView& sq() const { return sq_; }
+  uint32_t head() const { return head_; }
   bool failed() const { return failed_; }
 
   void CheckInvariants() const {

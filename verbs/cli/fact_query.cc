@@ -8,6 +8,7 @@
 #include "verbs/cli/recorded.h"
 #include "verbs/cli/rnic_command.h"
 #include "verbs/cli/rnic_facts.h"
+#include "verbs/cli/snapshot_view.h"
 
 namespace urnic {
 namespace {
@@ -88,6 +89,7 @@ absl::StatusOr<Answers> Ask(const FactQuery& query, const std::string& kind,
   if (!answers.ok()) return answers;
   auto& objects = answers->objects;
   DropRepeated(objects);
+  if (kind == "snapshot") DecodeImages(objects);
   if (absl::Status s = CheckNames(objects, *filters); !s.ok()) return s;
   std::erase_if(objects, [&](const Facts& o) { return !Matches(o, *filters); });
   return answers;

@@ -24,11 +24,21 @@ std::string LastAnswer(const Failure& f) {
 std::string AccessText(const FailedAccess& a, const char* key_name) {
   const std::string key = absl::StrCat(key_name, " 0x", absl::Hex(a.key));
   if (a.length == 0) return key;
-  return absl::StrCat(a.length, " bytes at 0x", absl::Hex(a.address), " with ",
-                      key);
+  const std::string memory =
+      absl::StrCat(a.length, " bytes at 0x", absl::Hex(a.address));
+  return a.key == 0 ? memory : absl::StrCat(memory, " with ", key);
+}
+
+// "a request (write) for 8 bytes at 0x7f00 with rkey 0x2b".
+std::string RequestText(const Failure& f) {
+  std::string request = "a request";
+  if (!f.operation.empty())
+    absl::StrAppend(&request, " (", std::string(f.operation), ")");
+  return absl::StrCat(request, " for ", AccessText(*f.access, "rkey"));
 }
 
 std::string FaultText(const FailedAccess& a) {
+  if (a.by_queue_pair) return "the queue pair does not give the right";
   switch (a.fault) {
     case mem::MemFault::kKey:
       return "the key is not valid";
@@ -44,11 +54,27 @@ std::string FaultText(const FailedAccess& a) {
   }
 }
 
+// What the peer has refused.
 std::string RefusalText(const Failure& f) {
-  const std::string nak = absl::StrCat("the peer's NAK names PSN ", f.psn);
-  if (!f.access.has_value()) return nak;
-  return absl::StrCat(nak, ", of a request (", std::string(f.access->operation),
-                      ") for ", AccessText(*f.access, "rkey"));
+  const std::string request =
+      f.access.has_value() ? absl::StrCat("of ", RequestText(f)) : "";
+  if (f.iwarp) {
+    return request.empty() ? "the peer's Terminate names the request"
+                           : absl::StrCat("the peer's Terminate is ", request);
+  }
+  return absl::StrCat("the peer's NAK names PSN ", f.psn,
+                      request.empty() ? "" : ", ", request);
+}
+
+std::string TerminateText(const Failure& f) {
+  const std::string error =
+      absl::StrCat("the error (layer, type, code) is 0x",
+                   absl::Hex(f.terminate, absl::kZeroPad4));
+  if (!f.access.has_value()) return error;
+  return absl::StrCat(error, ", of ", RequestText(f),
+                      f.code == ErrorCode::kWeTerminated
+                          ? absl::StrCat(": ", FaultText(*f.access))
+                          : "");
 }
 
 std::string Naks(const Failure& f) {
@@ -73,7 +99,6 @@ std::string WhyText(const Failure& f) {
     case ErrorCode::kRemoteAccess:
     case ErrorCode::kRemoteInvalidRequest:
     case ErrorCode::kRemoteOperation:
-      if (!f.has_requester) break;
       return RefusalText(f);
     case ErrorCode::kLocalProtection:
       if (!f.access.has_value()) break;
@@ -81,13 +106,12 @@ std::string WhyText(const Failure& f) {
           "element ", f.access->element, " of ", f.access->elements, ", ",
           AccessText(*f.access, "lkey"), ": ", FaultText(*f.access));
     case ErrorCode::kQpAccess:
+    case ErrorCode::kLocalAccess:
       if (!f.access.has_value()) break;
-      return absl::StrCat(AccessText(*f.access, "rkey"), ": ",
-                          FaultText(*f.access));
+      return absl::StrCat(RequestText(f), ": ", FaultText(*f.access));
     case ErrorCode::kPeerTerminated:
     case ErrorCode::kWeTerminated:
-      return absl::StrCat("the error (layer, type, code) is 0x",
-                          absl::Hex(f.terminate, absl::kZeroPad4));
+      return TerminateText(f);
     default:
       break;
   }

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <set>
+#include <span>
 #include <type_traits>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/iwarp_connection.h"
@@ -48,6 +51,10 @@ constexpr const char* kArmNames[] = {"no", "solicited", "any"};
 // How many objects are described while nobody may make or destroy one, and
 // while the engine waits.
 constexpr size_t kStep = 8;
+
+// Of a snapshot, in bytes. Most have less than 1000: what is longer is a
+// connection of iWARP with much under way, and a port keeps 256 of them.
+constexpr size_t kSnapshotImageMost = 4096;
 
 // By QpService. Linux calls a queue pair of iWARP RC, too.
 constexpr const char* kTypes[] = {"RC",      "UC", "UD", "XRC_INI",
@@ -226,6 +233,54 @@ void Describe(Mr& mr, std::string& out) {
   if (region != nullptr) facts.Add("windows", region->windows);
 }
 
+// A region or window as the engine knows it, for which no lock is needed.
+void DescribeMemory(const mem::MemoryRegion& memory, const Device& device,
+                    std::string& out) {
+  const bool is_window = memory.kind == mem::MemKind::kWindow1 ||
+                         memory.kind == mem::MemKind::kWindow2;
+  const bool is_null = memory.kind == mem::MemKind::kNull;
+  FactWriter facts(is_window ? "mw" : "mr", out);
+  facts.Add("dev", device.name());
+  facts.Add(is_window ? "mwn" : "mrn", memory.key >> 8);
+  facts.AddHex("rkey", memory.key);
+  if (!is_window) facts.AddHex("lkey", memory.key);
+  facts.AddHex("iova", memory.iova);
+  facts.Add("mrlen", memory.length);
+  facts.Add("pdn", is_window ? memory.domain : memory.pd % mem::kMaxPdId);
+  facts.BeginDetails();
+  facts.AddHex("addr", memory.host);
+  facts.Add("access", is_null ? "null" : RightsText(memory.access));
+  if (is_window) {
+    facts.Add("bound", memory.invalidated == 0 ? "yes" : "no");
+    facts.AddHex("region-key", memory.region);
+  } else {
+    facts.Add("windows", memory.windows);
+  }
+}
+
+// Each once. A key that was retired names the entry that it had.
+void DescribeMemories(std::span<const uint32_t> keys, Device& device,
+                      std::string& out) {
+  std::set<const mem::MemoryRegion*> described;
+  for (const uint32_t key : keys) {
+    const mem::MemoryRegion* const memory =
+        device.network().mrs().FindAnyVariant(MrKey{key});
+    if (memory != nullptr && described.insert(memory).second)
+      DescribeMemory(*memory, device, out);
+  }
+}
+
+// Its image (transport/work/image.h), which commands read as `urnic state`
+// does.
+void DescribeImage(const EngineQp& qp, Time now, std::string& out) {
+  std::string image;
+  qp.AppendImage(now, image);
+  FactWriter facts("image", out);
+  facts.Add("bytes", image.size());
+  if (image.size() <= kSnapshotImageMost)
+    facts.Add("image", absl::BytesToHexString(image));
+}
+
 void Describe(Mw& mw, std::string& out) {
   FactWriter facts("mw", out);
   facts.Add("dev", mw.pd().device().name());
@@ -365,7 +420,7 @@ std::optional<ObjectKind> ObjectKindOf(std::string_view name) {
   return static_cast<ObjectKind>(at - kNames.begin());
 }
 
-void DescribeWithQueues(Qp& qp, std::string& out) {
+void DescribeWithQueues(Qp& qp, const Failure& failure, std::string& out) {
   Describe(qp, out);
   if (qp.send_cq() != nullptr) Describe(*qp.send_cq(), out);
   if (qp.recv_cq() != nullptr && qp.recv_cq() != qp.send_cq())
@@ -375,6 +430,9 @@ void DescribeWithQueues(Qp& qp, std::string& out) {
     AddUnguarded(*qp.srq(), facts);
   }
   if (qp.pd() != nullptr) Describe(*qp.pd(), out);
+  Device& device = qp.device();
+  DescribeMemories(failure.keys, device, out);
+  DescribeImage(qp.engine_qp(), device.engine().Now(), out);
 }
 
 std::optional<uint64_t> DescribeObjects(Device& device, ObjectKind what,

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "datapath/engine/failures.h"
+
 namespace urnic::control {
 
 class Device;
@@ -29,10 +31,11 @@ enum class ObjectKind : uint8_t {
 // The kind with this name, as in "qp".
 std::optional<ObjectKind> ObjectKindOf(std::string_view name);
 
-// Appends the lines of a queue pair and of the objects that it uses, except for
-// memory regions, and for what is posted to a shared receive queue: those would
-// take a lock. The token is held.
-void DescribeWithQueues(Qp& qp, std::string& out);
+// Appends the lines of a queue pair that has failed, of the objects that it
+// uses, except for what is posted to a shared receive queue (that would take a
+// lock), of the memory that the failure is about, and of its image. The token
+// is held.
+void DescribeWithQueues(Qp& qp, const Failure& failure, std::string& out);
 
 // Appends the lines of some objects of that kind, from `serial` on. Returns the
 // serial number to continue from; none: that was all. Any thread that does not

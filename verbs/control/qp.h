@@ -183,8 +183,9 @@ class Qp final : private QpEvents {
   absl::Status Named(const absl::Status& status) const;
 
   void OnQpEvent(EngineQp& qp, QpEvent event) override;
-  void DescribeFailed(const EngineQp&, std::string& lines) override {
-    DescribeWithQueues(*this, lines);
+  void DescribeFailed(const EngineQp&, const Failure& failure,
+                      std::string& lines) override {
+    DescribeWithQueues(*this, failure, lines);
   }
 
   Posting posting_;

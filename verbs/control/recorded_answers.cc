@@ -47,14 +47,27 @@ void Mask(std::string& text, std::string_view prefix, size_t kept) {
   }
 }
 
+// Snapshots without the lines that are images.
+std::string WithoutImages(std::string_view lines) {
+  std::string kept;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n') + 1);
+    if (line.find("\tobject:image\t") == std::string_view::npos) kept += line;
+    lines.remove_prefix(line.size());
+  }
+  return kept;
+}
+
 // Lines of facts without keys, and without the numbers that are a part of them.
 std::string WithoutKeys(std::string_view request, std::string_view lines) {
   std::string text(lines);
   // A call that was refused may name a key in its message.
   if (request == "show error") Mask(text, "0x", /*kept=*/0);
-  if (request == "show mr" || request == "show mw") {
+  if (request == "show snapshot") text = WithoutImages(text);
+  if (request == "show mr" || request == "show mw" ||
+      request == "show snapshot") {
     for (const std::string_view name :
-         {"\trkey:", "\tlkey:", "\tmrn=", "\tmwn="})
+         {"\trkey:", "\tlkey:", "\tregion-key:", "\tmrn=", "\tmwn="})
       Mask(text, name, name.size());
   }
   return text;

@@ -124,7 +124,8 @@ TEST_F(RecorderTest, AFailureIsRecordedWithTheStateOfThatMoment) {
     objects.push_back(*facts->Find("object"));
     at = end + 1;
   }
-  EXPECT_EQ(objects, (std::vector<std::string>{"qp", "cq", "srq", "pd"}));
+  EXPECT_EQ(objects,
+            (std::vector<std::string>{"qp", "cq", "srq", "pd", "image"}));
   EXPECT_THAT(lines, HasSubstr("state:RESET"));
   EXPECT_THAT(Await("show error", "URN1001"), HasSubstr("URN1001"));
 }

@@ -147,6 +147,7 @@ void DescribeError(const Failure& failure, const OpenNic& nic,
   facts.Add("severity", NameOf(words.severity));
   if (failure.has_peer) facts.Add("peer", PeerText(failure));
   facts.Add("what", words.text);
+  if (!failure.operation.empty()) facts.Add("operation", failure.operation);
   const std::string why = WhyText(failure);
   if (!why.empty()) facts.Add("why", why);
   if (failure.times > 1) facts.Add("times", failure.times);

@@ -107,6 +107,13 @@ TEST_F(ErrorTest, AnUnknownStag) {
   EXPECT_EQ(Answer(Write(0x1234500, b.at(0))), ddp::kInvalidStag);
   EXPECT_EQ(b.verdicts[0], RxVerdict::kDdpRefused);
   EXPECT_EQ(b.event, QpEvent::kAccessError);
+  const RefusedAccess refused = b.qp().responder().refused();
+  EXPECT_EQ(refused.range.address, b.at(0));
+  EXPECT_EQ(refused.range.length, 8u);
+  EXPECT_EQ(refused.range.key.value, 0x1234500u);
+  EXPECT_EQ(refused.request, URNIC_WR_RDMA_WRITE);
+  EXPECT_EQ(refused.fault, mem::MemFault::kKey);
+  EXPECT_FALSE(refused.by_queue_pair);
 }
 //= RFC 5041 7.1
 TEST_F(ErrorTest, AnStagOfAnotherDomain) {
@@ -131,6 +138,29 @@ TEST_F(ErrorTest, AWriteToAQueuePairThatAllowsNone) {
   end.Receive(
       Raw(RawTagged{.stag = end.key(), .offset = end.at(0), .payload = 8}));
   EXPECT_EQ(Terminated(end), ddp::kAccessRights);
+  EXPECT_TRUE(end.qp().responder().refused().by_queue_pair);
+  // The next connection has refused nothing yet.
+  end.qp().Modify(QpState::kReset, {});
+  EXPECT_EQ(end.qp().responder().refused().range.key, MrKey{});
+}
+
+// As far as the Terminate tells it.
+TEST_F(ErrorTest, TheRequesterLearnsWhichAccessWasRefused) {
+  for (const uint8_t opcode : {URNIC_WR_RDMA_WRITE, URNIC_WR_RDMA_READ}) {
+    RdmapEnd from;
+    RdmapEnd to;
+    // Read requests name their length; the segment of a write has it.
+    ASSERT_TRUE(from.Send({.opcode = opcode,
+                           .sges = {from.Sge(0, 40)},
+                           .remote_addr = to.at(80),
+                           .rkey = to.key() ^ 1}));
+    Exchange(from, to);
+    const RefusedAccess& refused = from.qp().refused_by_peer();
+    EXPECT_EQ(refused.request, opcode);
+    EXPECT_EQ(refused.range.address, to.at(80));
+    EXPECT_EQ(refused.range.length, 40u);
+    EXPECT_EQ(refused.range.key.value, to.key() ^ 1);
+  }
 }
 
 //= RFC 5041 7.2

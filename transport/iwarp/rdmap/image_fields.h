@@ -148,7 +148,7 @@ struct FieldsOf<rdmap::Responder> {
     URNIC_MEMBERS(f, s, mrs, rq, stream, config, answers, mask, first, cut, end,
                   offset, next_answer_msn, known_sends, send_opcode,
                   recv_status, immediate_expected, after_write, held_bytes,
-                  write_bytes, last_write_bytes);
+                  write_bytes, last_write_bytes, refused, refused_request);
     f("first", first);
     f("cut", cut);
     f("end", end);
@@ -163,6 +163,7 @@ struct FieldsOf<rdmap::Responder> {
     f("write_bytes", write_bytes);
     f("last_write_bytes", last_write_bytes);
     f.Elsewhere(mrs, stream, config, answers, mask);
+    f.Elsewhere(refused, refused_request);  // told when it happened
     f.Group("receive_queue", *rq);
     f.Require(end - first <= mask + 1, "end", end,
               "is farther from first than the number of answers");
@@ -179,11 +180,13 @@ struct FieldsOf<rdmap::Qp> {
   template <typename F, typename S>
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, limits, requester, responder, queues, state, event,
-                  answered_last, terminated, peers_error, terminate_due,
-                  rtr_due, rtr, rtr_msn, terminate_bytes, terminate);
+                  answered_last, terminated, peers_error, refused_by_peer,
+                  terminate_due, rtr_due, rtr, rtr_msn, terminate_bytes,
+                  terminate);
     static constexpr const char* kRtrs[] = {"write", "read"};
-    f.Elsewhere(limits);       // in the shape
-    f.Elsewhere(peers_error);  // counted when it arrived
+    f.Elsewhere(limits);  // in the shape
+    // Counted and told when it arrived.
+    f.Elsewhere(peers_error, refused_by_peer);
     f("state", state, QpState::kErr, kQpStateNames);
     f("event", event, QpEvent::kLastWqeReached, kQpEventNames);
     f("answered_last", answered_last);

@@ -49,6 +49,7 @@ void Qp::Modify(QpState target, const Config& config) {
     answered_last_ = terminated_ = terminate_due_ = rtr_due_ = false;
     terminate_bytes_ = 0;
     peers_error_ = ddp::kNoError;
+    refused_by_peer_ = {};
   } else if (target == QpState::kRts) {
     requester_.Start(config);
     responder_.Start(config);
@@ -92,6 +93,7 @@ ddp::StreamError Qp::OnTerminate(const ddp::ReceivedSegment& segment) {
   requester_.OnTerminate(terminate);
   terminated_ = true;
   peers_error_ = terminate.error;
+  refused_by_peer_ = terminate.access();
   EnterError();
   return ddp::kNoError;
 }

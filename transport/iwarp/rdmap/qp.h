@@ -154,6 +154,8 @@ class Qp {
             static_cast<uint8_t>(terminate_[0] & 0x0f), terminate_[1]};
   }
   ddp::StreamError peers_error() const { return peers_error_; }
+  // With peers_error(): see Terminate::access().
+  const RefusedAccess& refused_by_peer() const { return refused_by_peer_; }
 
   // --- Completions -----------------------------------------------------------
 
@@ -347,6 +349,7 @@ class Qp {
   bool answered_last_ = false;  // the last message was an answer
   bool terminated_ = false;     // by the peer
   ddp::StreamError peers_error_;
+  RefusedAccess refused_by_peer_;
   bool terminate_due_ = false;
   bool rtr_due_ = false;
   Rtr rtr_ = Rtr::kWrite;

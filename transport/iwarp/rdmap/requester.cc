@@ -553,6 +553,7 @@ bool Requester::Poll(SendCompletion& out) {
   if (failed_ && head_ == failed_index_ && !flushing_) {
     fatal_ = true;
     EnterError();
+    return false;
   }
   return flushing_ && PollFlush(out);
 }

@@ -188,8 +188,8 @@ class Requester {
   uint32_t under_way() const { return next_ - una_; }
   uint32_t reads_in_flight() const { return reads_in_flight_; }
   uint32_t ord() const { return config_.ord; }  // as last started
-  // A request could not be executed. Once all before it are done, it completes
-  // with an error; then this is true, once: the queue pair ends.
+  // A request could not be executed. Once all before it are done, this is true,
+  // once: the queue pair ends. Then it completes with an error.
   bool TakeFatal() { return std::exchange(fatal_, false); }
 
   // Aborts when the invariants do not hold.

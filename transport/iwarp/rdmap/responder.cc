@@ -35,6 +35,8 @@ void Responder::Reset() {
   immediate_expected_ = after_write_ = false;
   write_bytes_ = last_write_bytes_ = 0;
   next_answer_msn_ = known_sends_ = 1;
+  refused_ = {};
+  refused_request_ = RefusedAccess::kNoRequest;
 }
 
 void Responder::Stop() {
@@ -57,15 +59,33 @@ ddp::StreamError Responder::TakeReceive() {
 //= RFC 5040 4.8: the code of a failed invalidation says whether the STag is
 //= unknown or cannot be invalidated
 ddp::StreamError Responder::Invalidate(uint32_t stag) {
-  switch (mrs_->Invalidate(MrKey{stag}, stream_.pd, stream_.qpn)) {
+  const RemoteRange range{.key = MrKey{stag}};
+  switch (mrs_->Invalidate(range.key, stream_.pd, stream_.qpn)) {
     case mem::MemFault::kNone:
       return ddp::kNoError;
     case mem::MemFault::kPd:
     case mem::MemFault::kRights:
-      return ddp::kInvalidateRefused;
+      return RefuseAccess(range, URNIC_WR_SEND_WITH_INV,
+                          ddp::kInvalidateRefused);
     default:
-      return ddp::kInvalidateUnknown;
+      return RefuseAccess(range, URNIC_WR_SEND_WITH_INV,
+                          ddp::kInvalidateUnknown);
   }
+}
+
+ddp::StreamError Responder::RefuseWrite(const ddp::ReceivedSegment& segment,
+                                        const ddp::StreamError& error) {
+  return RefuseAccess(
+      {segment.offset, segment.payload_bytes, MrKey{segment.stag}},
+      URNIC_WR_RDMA_WRITE, error);
+}
+
+ddp::StreamError Responder::RefuseAccess(const RemoteRange& range,
+                                         uint8_t request,
+                                         const ddp::StreamError& error) {
+  refused_ = range;
+  refused_request_ = request;
+  return error;
 }
 
 Answer* Responder::Add() {
@@ -101,10 +121,14 @@ ddp::StreamError Responder::OnReadRequest(const ddp::ReceivedSegment& segment) {
                 .sink_offset = request.sink_offset.value()};
   //= RFC 5040 5.2: the source STag of a read of zero bytes is not checked
   if (wanted.bytes != 0) {
-    if ((config_.access & mem::kRemoteRead) == 0) return ddp::kAccessRights;
     uint64_t host = 0;
-    if (const auto error = LocateSource(wanted, 0, wanted.bytes, host)) {
-      return error;
+    const ddp::StreamError error =
+        (config_.access & mem::kRemoteRead) == 0
+            ? ddp::kAccessRights
+            : LocateSource(wanted, 0, wanted.bytes, host);
+    if (error) {
+      return RefuseAccess({wanted.address, wanted.bytes, MrKey{wanted.stag}},
+                          URNIC_WR_RDMA_READ, error);
     }
   }
   //= RFC 5040 5.2: the responder accepts at most IRD reads at a time
@@ -140,12 +164,21 @@ ddp::StreamError Responder::AcceptAtomic(const ddp::ReceivedSegment& segment,
     default:
       return ddp::kUnexpectedOpcode;
   }
-  if ((config_.access & mem::kRemoteAtomic) == 0) return ddp::kAccessRights;
   const uint64_t address = request.offset.value();
-  const ddp::StreamError error = ddp::AsSourceError(
-      ddp::Locate(*mrs_, stream_, request.stag.value(), address,
-                  sizeof(uint64_t), mem::kRemoteAtomic, host));
-  if (error) return error;
+  ddp::StreamError error = ddp::kAccessRights;
+  if ((config_.access & mem::kRemoteAtomic) != 0) {
+    error = ddp::AsSourceError(ddp::Locate(*mrs_, stream_, request.stag.value(),
+                                           address, sizeof(uint64_t),
+                                           mem::kRemoteAtomic, host));
+  }
+  if (error) {
+    return RefuseAccess(
+        {address, sizeof(uint64_t), MrKey{request.stag.value()}},
+        masked.kind == MaskedAtomic::Kind::kCompareSwap
+            ? URNIC_WR_ATOMIC_CMP_AND_SWP
+            : URNIC_WR_ATOMIC_FETCH_AND_ADD,
+        error);
+  }
   //= RFC 7306 5.1: the address of an atomic is a multiple of eight
   if (address % 8 != 0 || host % 8 != 0) return ddp::kStreamCatastrophic;
   //= RFC 7306 5.2.1: atomic requests use the queue of the read requests and
@@ -209,7 +242,9 @@ ddp::StreamError Responder::NextCut(uint32_t mulpdu, ddp::Cut& cut) {
       LocateSource(answer, offset_, source.payload_bytes, host);
   if (error) {
     cut = ddp::Cut{};
-    return error;
+    return RefuseAccess(
+        {answer.address + offset_, source.payload_bytes, MrKey{answer.stag}},
+        URNIC_WR_RDMA_READ, error);
   }
   cut.source = source.Pack();
   cut.ulpdu_bytes =

@@ -12,6 +12,7 @@
 #include "transport/iwarp/ddp/placer.h"
 #include "transport/iwarp/rdmap/config.h"
 #include "transport/work/recv_queue.h"
+#include "transport/work/refused_access.h"
 #include "transport/work/types.h"
 
 namespace urnic::rdmap {
@@ -55,7 +56,7 @@ class Responder {
     if (segment.payload_bytes != 0 && !segment.placed) {
       const ddp::StreamError error =
           PlaceWrite(segment, mem::kRemoteWrite, position, sink);
-      if (error) return error;
+      if (error) return RefuseWrite(segment, error);
     }
     //= RFC 7306 6.1: the receiver takes the length of a Write with immediate
     //= data from the Write itself
@@ -181,6 +182,12 @@ class Responder {
     }
   }
   const RecvQueue& recv_queue() const { return *rq_; }
+  // When the stream has ended because an access of the peer was refused: what
+  // of it was. A write is known by its segment.
+  RefusedAccess refused() const {
+    return Examine(refused_, refused_request_, *mrs_, stream_.pd, stream_.qpn,
+                   config_.access);
+  }
   bool InMessage() const { return offset_ != 0; }
   // The next segment of the oldest answer that is not yet cut to its end. An
   // error (then there is no segment): its memory is not the peer's any more.
@@ -308,6 +315,12 @@ class Responder {
     if (is_new && !SharesReceive(segment)) known_sends_ = segment.msn + 1;
   }
 
+  // For people; returns `error`.
+  [[gnu::cold]] ddp::StreamError RefuseWrite(
+      const ddp::ReceivedSegment& segment, const ddp::StreamError& error);
+  ddp::StreamError RefuseAccess(const RemoteRange& range, uint8_t request,
+                                const ddp::StreamError& error);
+
   ddp::StreamError TooLong() {
     recv_status_ = URNIC_WC_LOC_LEN_ERR;
     return ddp::kTooLong;
@@ -347,6 +360,9 @@ class Responder {
   uint32_t held_bytes_ = 0;
   uint32_t write_bytes_ = 0;  // of the write under way
   uint32_t last_write_bytes_ = 0;
+
+  RemoteRange refused_;
+  uint8_t refused_request_ = RefusedAccess::kNoRequest;
 };
 
 }  // namespace urnic::rdmap

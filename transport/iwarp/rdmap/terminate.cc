@@ -55,13 +55,18 @@ uint8_t FlagsOf(uint8_t swapped) {
 }
 
 void ParseCopies(std::span<const uint8_t> rest, uint8_t flags, Terminate& out) {
-  if ((flags & wire::kTerminateHasLength) != 0) {
-    rest = rest.subspan(std::min<size_t>(rest.size(), 2));
+  wire::Be<uint16_t> ulpdu_bytes;
+  if ((flags & wire::kTerminateHasLength) != 0 &&
+      rest.size() >= sizeof(ulpdu_bytes)) {
+    std::memcpy(&ulpdu_bytes, rest.data(), sizeof(ulpdu_bytes));
+    rest = rest.subspan(sizeof(ulpdu_bytes));
   }
   if ((flags & wire::kTerminateHasDdpHeader) == 0) return;
   if (ddp::ParseSegment({&rest, 1}, out.segment)) return;
   out.has_header = true;
   rest = rest.subspan(out.segment.header_bytes);
+  if (ulpdu_bytes.value() > out.segment.header_bytes)
+    out.payload_bytes = ulpdu_bytes.value() - out.segment.header_bytes;
   out.segment.pieces = {};  // they end with this call
   out.segment.payload_bytes = 0;
   if ((flags & wire::kTerminateHasRdmapHeader) == 0 ||
@@ -102,6 +107,22 @@ uint32_t BuildTerminate(const ddp::StreamError& error,
   constexpr uint32_t kCopiesAt = sizeof(control) + sizeof(length);
   cause->CopyUlpdu(out + kCopiesAt, copied);
   return kCopiesAt + copied;
+}
+
+RefusedAccess Terminate::access() const {
+  if (has_header && segment.tagged() &&
+      segment.control.opcode() ==
+          static_cast<uint8_t>(wire::RdmapOpcode::kWrite)) {
+    return {.range = {segment.offset, payload_bytes, MrKey{segment.stag}},
+            .request = URNIC_WR_RDMA_WRITE};
+  }
+  if (has_read_request) {
+    return {.range = {read_request.source_offset.value(),
+                      read_request.bytes.value(),
+                      MrKey{read_request.source_stag.value()}},
+            .request = URNIC_WR_RDMA_READ};
+  }
+  return {};
 }
 
 bool ParseTerminate(std::span<const uint8_t> payload, Terminate& out) {

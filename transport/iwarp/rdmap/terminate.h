@@ -8,6 +8,7 @@
 #include "transport/iwarp/ddp/received_segment.h"
 #include "transport/iwarp/ddp/stream_error.h"
 #include "transport/wire/ddp.h"
+#include "transport/work/refused_access.h"
 
 namespace urnic::rdmap {
 
@@ -24,7 +25,12 @@ struct Terminate {
   bool has_header = false;
   bool has_read_request = false;
   ddp::ReceivedSegment segment;
+  uint32_t payload_bytes = 0;  // of that segment; 0: it is not known
   wire::RdmapReadRequest read_request;
+
+  // The access that was refused, as far as the copies tell: of a write or a
+  // read. Nothing else is known of it.
+  RefusedAccess access() const;
 };
 
 // Writes the payload of a Terminate into `out` (room for kMaxTerminateBytes)
