@@ -28,6 +28,17 @@ struct ContextId {
   }
   friend bool operator==(ContextId, ContextId) = default;
 };
+// A window of a peer, and a context of it.
+struct Party {
+  uint32_t peer = 0;  // its number; 0: nobody
+  uint32_t window = 0;
+  ContextId context;
+
+  // Whether a packet of this peer's window is from here.
+  bool IsFrom(uint32_t from_peer, uint32_t from_window) const {
+    return peer == from_peer && window == from_window;
+  }
+};
 inline ContextId IdOf(const wire::RudContext& context) {
   return {context.number.value(), context.key.value()};
 }
@@ -66,10 +77,11 @@ struct alignas(64) Context {
   bool touched = false;      // by this burst
   bool was_asked = false;    // the transfer is a read of its owner
   uint8_t reserved = 0;
-  uint32_t peer = 0;  // the other end
-  uint32_t peer_window = 0;
-  ContextId peer_context;
+  Party other;        // the other end
   uint32_t next = 0;  // in the list of free ones, or of those that send
+
+  // The window that is neither source nor target, but told the source to send.
+  Party third;
 
   // Of the source of a read; `target_pvo` also of its target.
   uint64_t source_pvo = 0;

@@ -67,6 +67,8 @@ class Source {
   bool SendAnswer(TxPacket& out);
   void SendCompletions(TxPacket& out);
   void SendNotice(TxPacket& out);
+  // Who has asked for what the context sends.
+  static const Party& AskerOf(const Context& context);
   // False: its memory may no longer be read.
   bool SendReadPacket(TxPacket& out);
   void EndRead(Context& context);
@@ -75,6 +77,7 @@ class Source {
   urnic_rud_status Begin();
   urnic_rud_status BeginWrite();
   urnic_rud_status BeginRead();
+  urnic_rud_status BeginThirdRead();
   urnic_rud_status BeginAsking();
   // The local context of the command, for a larger tid.
   urnic_rud_status TakeContext(Context*& context);

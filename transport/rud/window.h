@@ -13,6 +13,7 @@
 #include "ras/metrics/rx_verdict.h"
 #include "transport/rud/answers.h"
 #include "transport/rud/context_pool.h"
+#include "transport/rud/headers.h"
 #include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
 #include "transport/rud/send_fifo.h"
@@ -108,10 +109,14 @@ class Window {
     // Document C: packets are validated by the protection key in their
     // header.
     if (packet.base->key.value() != config_.key) return RxVerdict::kRudWrongKey;
+    if (HasThird(packet.type) && packet.third_peer == 0)
+      return RxVerdict::kRudUnknownThird;
     switch (packet.type) {
       case wire::RudType::kData:
+      case wire::RudType::kThirdData:
         return target_.OnData(packet, index, place);
       case wire::RudType::kReadRequest:
+      case wire::RudType::kThirdReadRequest:
         return source_.OnReadRequest(packet);
       case wire::RudType::kFifo:
         return target_.OnPacket(packet);
@@ -121,11 +126,8 @@ class Window {
         return source_.OnNotice(packet);
       case wire::RudType::kStateRequest:
         return target_.OnStateRequest(packet);
-      case wire::RudType::kThirdReadRequest:
-      case wire::RudType::kThirdData:
-        return RxVerdict::kRudNotServed;
     }
-    return RxVerdict::kRudNotServed;
+    return RxVerdict::kRudMalformed;
   }
 
   void FailIfNeeded() {

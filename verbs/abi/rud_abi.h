@@ -37,6 +37,8 @@ enum urnic_rud_opcode {
   URNIC_RUD_WRITE = 2,
   URNIC_RUD_READ = 3,
   URNIC_RUD_ASK_STATE = 4, /* of a transfer, and nothing older is placed */
+  /* `peer` sends to a third window, which is a peer of both ends. */
+  URNIC_RUD_THIRD_READ = 5,
 };
 
 /* urnic_rud_send.flags */
@@ -50,10 +52,12 @@ enum {
 
 /* urnic_rud_send.notify: who wants to know that the transfer is complete. Data
  * goes from the source to the target, so the one that reads is the target, and
- * gets URNIC_RUD_GOT_TRANSFER. */
+ * gets URNIC_RUD_GOT_TRANSFER. The third party is the one that has posted
+ * URNIC_RUD_THIRD_READ, and gets URNIC_RUD_GOT_COMPLETION from the target. */
 enum {
   URNIC_RUD_NOTIFY_SOURCE = 1 << 0,
   URNIC_RUD_NOTIFY_TARGET = 1 << 1,
+  URNIC_RUD_NOTIFY_THIRD = 1 << 2,
 };
 
 /* urnic_rud_send.status */
@@ -79,19 +83,28 @@ struct urnic_rud_send {
   uint64_t context; /* of the peer */
   uint64_t local_context;
   uint64_t tid;
-  uint64_t local_pvo;
+  uint64_t local_pvo; /* third-party read: of the target */
   uint64_t remote_pvo;
   uint32_t bytes;  /* of the transfer, or of the packet */
   uint16_t stride; /* payload of a full packet */
   uint16_t reserved;
   uint64_t packets; /* of the transfer, those to send: a bit for each */
-  uint8_t tag[16];  /* packets: for the upper layer of the peer */
+  union {
+    uint8_t tag[16]; /* packets: for the upper layer of the peer */
+    struct {         /* third-party read: where the data goes */
+      uint32_t target_peer;
+      uint32_t target_window;
+      uint64_t target_context;
+    };
+  };
   uint8_t data[URNIC_RUD_INLINE];
   uint64_t reserved2;
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_rud_send) == 2 * URNIC_ABI_LINE);
 URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, context) == 16);
 URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, packets) == 64);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, tag) == 72);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, target_context) == 80);
 URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, data) == 88);
 
 /* urnic_rud_receive.type */
