@@ -239,7 +239,9 @@ class RudWatchedEnd {
              packet.payload + packet.payload_bytes <= begin + ring.size();
     };
     URNIC_CHECK(inside(std::as_bytes(rnic_.sends())) ||
-                inside(std::as_bytes(rnic_.send_slots())));
+                inside(std::as_bytes(rnic_.send_slots())) ||
+                // A command that has waited.
+                inside(std::as_bytes(std::span(&rnic_.window(), 1))));
   }
 
   // Packets are well-formed, and fit into a frame.

@@ -53,6 +53,7 @@ _RUD = [
     "//tests/sim:rud_run.cc",
     "//tests/sim:rud_third_run.cc",
     "//transport/rud:commands.cc",
+    "//transport/rud:conditions.cc",
     "//transport/rud:context_pool.cc",
     "//transport/rud:notifier.cc",
     "//transport/rud:source.cc",

@@ -37,7 +37,7 @@ bool IsTried(const RudThirdStats& total) {
       RxVerdict::kRudDuplicate,  RxVerdict::kRudAnsweredAgain,
       RxVerdict::kRudOldContext, RxVerdict::kRudBusy,
       RxVerdict::kRudFifoFull,   RxVerdict::kRudEnded};
-  bool tried = total.transfers != 0 && total.refused != 0;
+  bool tried = total.transfers != 0 && total.refused != 0 && total.signals != 0;
   for (const RxVerdict verdict : kThirdWanted) {
     if (total.verdicts[static_cast<size_t>(verdict)] != 0) continue;
     std::printf("never with three windows: %s\n",
@@ -51,6 +51,7 @@ void AddTo(RudThirdStats& total, const RudThirdStats& stats) {
   total.transfers += stats.transfers;
   total.attempts += stats.attempts;
   total.refused += stats.refused;
+  total.signals += stats.signals;
   for (size_t i = 0; i < total.verdicts.size(); ++i)
     total.verdicts[i] += stats.verdicts[i];
 }
@@ -88,8 +89,8 @@ int Main(int argc, char** argv) {
               total.transfers, total.attempts, total.refused, total.replayed,
               total.restarts, failures);
   std::printf("third party: %" PRIu64 " transfers in %" PRIu64
-              " attempts, %" PRIu64 " refused\n",
-              third.transfers, third.attempts, third.refused);
+              " attempts, %" PRIu64 " refused, %" PRIu64 " signals\n",
+              third.transfers, third.attempts, third.refused, third.signals);
   if (failures == 0 && seeds.last - seeds.first >= 100 &&
       !(IsTried(total) && IsTried(third))) {
     return 1;

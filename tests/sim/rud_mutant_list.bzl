@@ -75,6 +75,16 @@ def rud_mutants():
         old = "if ((context.notify & wire::kRudNotifyThird) != 0) tell(context.third);",
         new = "if ((context.notify & wire::kRudNotifyThird) != 0) tell(context.other);",
     )
+    _mutant(
+        name = "counts_each_completion",
+        old = "if (context->counter != 0 && !std::exchange(context->counted, true))",
+        new = "if (context->counter != 0)",
+    )
+    _mutant(
+        name = "releases_too_early",
+        old = "values_[command.condition] >= command.value;",
+        new = "values_[command.condition] + 1 >= command.value;",
+    )
 
 def _mutant(name, old, new):
     mutant(

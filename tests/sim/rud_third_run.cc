@@ -1,6 +1,7 @@
 #include "tests/sim/rud_third_run.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "transport/mem/mr_table.h"
@@ -87,8 +88,10 @@ RudThirdStats RudThirdRun::Run() {
   });
   Require(world_.RunUntil(world_.now() + Duration::Seconds(60)),
           "it does not come to rest");
-  for (End& end : ends_)
+  for (End& end : ends_) {
     Require(!end.rnic->window().failed(), "a window has failed");
+    CheckCounters(end);
+  }
   for (const Slot& slot : slots_)
     Require(!slot.is_active, "a transfer did not end");
   return stats_;
@@ -125,6 +128,19 @@ void RudThirdRun::Begin(uint32_t index) {
   std::fill_n(slot.target->targets.begin() + OffsetOf(index), kRegionBytes,
               kSentinel);
   PostRead(index, AllOf(slot));
+  PostSignal(index);
+}
+
+void RudThirdRun::PostSignal(uint32_t index) {
+  const Slot& slot = slots_[index];
+  urnic_rud_send command = {};
+  command.opcode = URNIC_RUD_PACKET;
+  command.flags = URNIC_RUD_INLINE_DATA;
+  command.peer = command.window = slot.target->number;
+  command.condition = CounterOf(index);
+  command.value = slot.manager->completed[index] + 1;
+  std::memcpy(command.tag, &slot.tid, sizeof(slot.tid));
+  Post(*slot.manager, command);
 }
 
 void RudThirdRun::PostRead(uint32_t index, uint64_t packets) {
@@ -141,7 +157,8 @@ void RudThirdRun::PostRead(uint32_t index, uint64_t packets) {
   command.bytes = slot.bytes;
   command.stride = slot.stride;
   command.packets = packets;
-  Post(index, command);
+  command.counter = CounterOf(index);
+  PostAttempt(index, command);
 }
 
 // What has arrived?
@@ -151,24 +168,27 @@ void RudThirdRun::PostQuestion(uint32_t index) {
   command.opcode = URNIC_RUD_ASK_STATE;
   command.peer = command.window = slot.target->number;
   command.context = ContextOf(slot, *slot.target);
-  Post(index, command);
+  PostAttempt(index, command);
 }
 
-void RudThirdRun::Post(uint32_t index, urnic_rud_send command) {
+void RudThirdRun::Post(End& end, const urnic_rud_send& command) {
+  if (!end.rnic->CanPost()) Pump(end);
+  end.rnic->Post(command);
+  world_.After(Duration(), [this, &end] { Pump(end); });
+}
+
+void RudThirdRun::PostAttempt(uint32_t index, urnic_rud_send command) {
   Slot& slot = slots_[index];
-  End& manager = *slot.manager;
-  if (!manager.rnic->CanPost()) Pump(manager);
   ++stats_.attempts;
   ++slot.attempts;
   command.path = static_cast<uint8_t>(random_.Below(4));
-  command.local_context = ContextOf(slot, manager);
+  command.local_context = ContextOf(slot, *slot.manager);
   command.tid = slot.tid;
-  manager.rnic->Post(command);
+  Post(*slot.manager, command);
   const uint64_t timer = slot.timer = ++timers_;
   const uint64_t backoff = std::min<uint64_t>(slot.attempts, 6);
   world_.After(Duration::Microseconds(150 + random_.Below(300) * backoff),
                [this, index, timer] { OnTimeOut(index, timer); });
-  world_.After(Duration(), [this, &manager] { Pump(manager); });
 }
 
 void RudThirdRun::OnTimeOut(uint32_t index, uint64_t timer) {
@@ -190,14 +210,43 @@ void RudThirdRun::Finish(uint32_t index) {
   slot.is_active = false;
   slot.is_settled = true;
   slot.timer = 0;
-  world_.After(Duration::Microseconds(random_.Below(50)), [this, index] {
+  // The signal of this transfer may come before the next begins, or not.
+  const uint64_t pause = random_.OneIn(2) ? 50 : 400;
+  world_.After(Duration::Microseconds(random_.Below(pause)), [this, index] {
     if (!slots_[index].is_active) Begin(index);
   });
 }
 
 void RudThirdRun::GiveUp(uint32_t index) {
+  End& manager = *slots_[index].manager;
   TakeContexts(slots_[index]);
+  // The signal is not sent. The completion may have been counted, and nobody
+  // was told.
+  urnic_rud_send command = {};
+  command.opcode = URNIC_RUD_DROP_HELD;
+  command.counter = CounterOf(index);
+  Post(manager, command);
+  command.opcode = URNIC_RUD_SET_COUNTER;
+  command.value = manager.completed[index];
+  Post(manager, command);
   Finish(index);
+}
+
+void RudThirdRun::CheckCounters(End& end) {
+  Require(end.rnic->window().held() == 0, "a signal was not sent");
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    urnic_rud_send command = {};
+    command.opcode = URNIC_RUD_ASK_COUNTER;
+    command.counter = CounterOf(i);
+    Poll(end);
+    end.rnic->Post(command);
+    Pump(end);
+    const auto got = end.rnic->Poll();
+    Require(got.has_value() && got->type == URNIC_RUD_GOT_COUNTER,
+            "a counter does not say its value");
+    Require(got->value == end.completed[i],
+            "a counter is not the number of completions");
+  }
 }
 
 // --- What happens ------------------------------------------------------------
@@ -251,7 +300,20 @@ void RudThirdRun::Poll(End& end) {
   while (const auto entry = end.rnic->Poll()) OnEntry(end, *entry);
 }
 
+void RudThirdRun::OnSignal(End& end, const urnic_rud_receive& entry) {
+  uint64_t tid = 0;
+  std::memcpy(&tid, entry.tag, sizeof(tid));
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.tid >> 8 != tid >> 8) continue;
+    Require(slot.target == &end, "a signal comes to somebody else");
+    ++stats_.signals;
+    return OnTold(i);
+  }
+}
+
 void RudThirdRun::OnEntry(End& end, const urnic_rud_receive& entry) {
+  if (entry.type == URNIC_RUD_GOT_PACKET) return OnSignal(end, entry);
   for (uint32_t i = 0; i < kSlots; ++i) {
     Slot& slot = slots_[i];
     if (!slot.is_active || ContextOf(slot, end) != entry.context ||
@@ -294,6 +356,7 @@ void RudThirdRun::OnManagersEntry(uint32_t index,
                   slot.target_told || small_fifo_,
               "the manager is told, and the target is not");
       ++stats_.transfers;
+      ++slot.manager->completed[index];
       return Finish(index);
     case URNIC_RUD_GOT_STATE: {
       if (entry.tid != slot.tid) return;

@@ -12,6 +12,9 @@
 //     that memory was refused;
 //   - who is told finds all bytes in the target's memory, and is told only if
 //     that was wished; the target is told once;
+//   - a packet that waits for the counter of a slot's completions, and so says
+//     that the transfer is complete, finds all bytes; a counter counts each
+//     transfer once;
 //   - no window fails, and all transfers end when the network works again.
 
 #include <array>
@@ -30,6 +33,7 @@ struct RudThirdStats {
   uint64_t transfers = 0;  // complete
   uint64_t attempts = 0;
   uint64_t refused = 0;
+  uint64_t signals = 0;  // that have arrived
   std::array<uint64_t, kRxVerdictCount> verdicts = {};
 };
 
@@ -57,6 +61,8 @@ class RudThirdRun {
     std::vector<std::vector<uint8_t>> history;  // what it has received
     std::vector<std::vector<uint8_t>> inbox;    // for the next burst
     std::optional<Link> link;                   // to it
+    // Transfers that it has managed, of each slot: what the counter says.
+    std::array<uint64_t, kSlots> completed = {};
   };
   struct Slot {
     bool is_active = false;
@@ -92,7 +98,11 @@ class RudThirdRun {
   void Begin(uint32_t slot);
   void PostRead(uint32_t slot, uint64_t packets);
   void PostQuestion(uint32_t slot);
-  void Post(uint32_t slot, urnic_rud_send command);
+  // To the target, when the transfer is complete.
+  void PostSignal(uint32_t slot);
+  void PostAttempt(uint32_t slot, urnic_rud_send command);
+  void Post(End& end, const urnic_rud_send& command);
+  void CheckCounters(End& end);
   void OnTimeOut(uint32_t slot, uint64_t timer);
   void Finish(uint32_t slot);
   // Ends without a completion. What is under way must not meet what comes next.
@@ -102,11 +112,15 @@ class RudThirdRun {
   void ReceiveBurst(End& end);
   void Poll(End& end);
   void OnEntry(End& end, const urnic_rud_receive& entry);
+  void OnSignal(End& end, const urnic_rud_receive& entry);
   void OnManagersEntry(uint32_t slot, const urnic_rud_receive& entry);
   void OnPlaced(End& end, const Placement& placement);
   void OnTold(uint32_t slot);
   void Replay(End& end);
 
+  static uint8_t CounterOf(uint32_t slot) {
+    return static_cast<uint8_t>(slot + 1);
+  }
   static uint32_t OffsetOf(uint32_t slot) { return slot * kRegionBytes; }
   static uint64_t AllOf(const Slot& slot) {
     return wire::RudAllPackets(wire::RudPackets(slot.bytes, slot.stride));

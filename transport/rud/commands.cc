@@ -48,6 +48,16 @@ urnic_rud_status Source::TakeContext(Context*& context) {
   return URNIC_RUD_SENT;
 }
 
+void Source::BeginTransfer(Context& context, bool awaits) {
+  if (TransferOf(context.tid) != TransferOf(command_.tid))
+    context.counted = false;
+  context.tid = command_.tid;
+  context.is_own = awaits;
+  context.state = awaits ? ContextState::kAwaiting : ContextState::kIdle;
+  context.counter = command_.counter;
+  context.count_only = (command_.flags & URNIC_RUD_COUNT_ONLY) != 0;
+}
+
 urnic_rud_status Source::BeginWrite() {
   if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
       command_.stride > config_.max_payload) {
@@ -65,17 +75,14 @@ urnic_rud_status Source::BeginWrite() {
     if (status != URNIC_RUD_SENT) return status;
   }
   if (is_inline) {
-    source_ = send_.InlineAddress();
+    source_ = inline_address_;
   } else {
     const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
                                              command_.bytes, mem::kLocalRead);
     if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
   }
   if (context != nullptr) {
-    context->tid = command_.tid;
-    context->is_own = (command_.notify & URNIC_RUD_NOTIFY_SOURCE) != 0;
-    context->state =
-        context->is_own ? ContextState::kAwaiting : ContextState::kIdle;
+    BeginTransfer(*context, (command_.notify & URNIC_RUD_NOTIFY_SOURCE) != 0);
   }
   unsent_ = command_.packets;
   return URNIC_RUD_SENT;
@@ -107,6 +114,7 @@ urnic_rud_status Source::BeginRead() {
   if (!goes_on)
     context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
   context->is_own = context->was_asked = true;
+  context->counter = command_.counter;
   context->target_pvo = command_.local_pvo;
   unsent_ = 1;
   return URNIC_RUD_SENT;
@@ -114,17 +122,14 @@ urnic_rud_status Source::BeginRead() {
 
 urnic_rud_status Source::BeginThirdRead() {
   if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
-      command_.flags != 0 || command_.stride > config_.max_payload ||
-      command_.target_peer == 0) {
+      (command_.flags & ~URNIC_RUD_COUNT_ONLY) != 0 ||
+      command_.stride > config_.max_payload || command_.target_peer == 0) {
     return URNIC_RUD_BAD_REQUEST;
   }
   Context* context = nullptr;
   const urnic_rud_status status = TakeContext(context);
   if (status != URNIC_RUD_SENT) return status;
-  context->tid = command_.tid;
-  context->is_own = (command_.notify & URNIC_RUD_NOTIFY_THIRD) != 0;
-  context->state =
-      context->is_own ? ContextState::kAwaiting : ContextState::kIdle;
+  BeginTransfer(*context, (command_.notify & URNIC_RUD_NOTIFY_THIRD) != 0);
   unsent_ = 1;
   return URNIC_RUD_SENT;
 }
@@ -148,26 +153,92 @@ urnic_rud_status Source::BeginAsking() {
   return URNIC_RUD_SENT;
 }
 
+urnic_rud_status Source::BeginPacket() {
+  const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+  const uint32_t most = is_inline
+                            ? URNIC_RUD_INLINE
+                            : std::min(send_.slot_bytes(), config_.max_payload);
+  if (command_.bytes > most || command_.notify != 0 ||
+      (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
+    return URNIC_RUD_BAD_REQUEST;
+  }
+  source_ = is_inline ? inline_address_ : send_.SlotAddress();
+  unsent_ = 1;
+  return URNIC_RUD_SENT;
+}
+
+// Whether counter and condition have a meaning for the command.
+bool Source::IsCountable() const {
+  const urnic_rud_send& c = command_;
+  if (c.counter >= Conditions::kCounters ||
+      c.condition >= Conditions::kCounters) {
+    return false;
+  }
+  const bool counts_only = (c.flags & URNIC_RUD_COUNT_ONLY) != 0;
+  switch (c.opcode) {
+    case URNIC_RUD_PACKET:
+      // The slot would be used again while the command waits.
+      return c.counter == 0 && !counts_only &&
+             (c.condition == 0 || (c.flags & URNIC_RUD_INLINE_DATA) != 0 ||
+              c.bytes == 0);
+    case URNIC_RUD_WRITE:
+      return c.counter == 0 ? !counts_only
+                            : (c.notify & URNIC_RUD_NOTIFY_SOURCE) != 0;
+    case URNIC_RUD_THIRD_READ:
+      return c.counter == 0 ? !counts_only
+                            : (c.notify & URNIC_RUD_NOTIFY_THIRD) != 0;
+    case URNIC_RUD_READ:
+      return !counts_only;
+    case URNIC_RUD_ASK_STATE:
+      return c.counter == 0 && !counts_only;
+    case URNIC_RUD_COUNT_ARRIVALS:
+      return c.condition == 0 && !counts_only;
+    default:
+      return c.condition == 0 && c.counter != 0 && c.flags == 0;
+  }
+}
+
+// Document C: commands that set, clear and query counters and queues.
+urnic_rud_status Source::BeginOnCounter() {
+  const uint8_t counter = command_.counter;
+  if (command_.notify != 0 || (command_.flags & URNIC_RUD_INLINE_DATA) != 0)
+    return URNIC_RUD_BAD_REQUEST;
+  if (command_.opcode == URNIC_RUD_SET_COUNTER) {
+    conditions_.Set(counter, command_.value);
+  } else if (command_.opcode == URNIC_RUD_DROP_HELD) {
+    conditions_.Drop(counter);
+  } else if (command_.opcode == URNIC_RUD_ASK_COUNTER) {
+    urnic_rud_receive entry = {};
+    entry.type = URNIC_RUD_GOT_COUNTER;
+    entry.number = counter;
+    entry.value = conditions_.value(counter);
+    entry.held = conditions_.CountHeld(counter);
+    if (!receive_.Push(entry, {})) return URNIC_RUD_NO_ROOM;
+  } else if ((command_.flags & URNIC_RUD_TO_FIFO) != 0) {
+    conditions_.CountPacketsBy(counter);
+  } else {
+    Context* const context =
+        contexts_.Find(ContextId::Of(command_.local_context), config_.number);
+    if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
+    context->arrivals = counter;
+  }
+  return URNIC_RUD_SENT;
+}
+
 urnic_rud_status Source::Begin() {
-  constexpr uint8_t kFlags = URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO;
-  if ((command_.flags & ~kFlags) != 0 ||
+  constexpr uint8_t kFlags =
+      URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO | URNIC_RUD_COUNT_ONLY;
+  if ((command_.flags & ~kFlags) != 0 || !IsCountable() ||
       (command_.notify & ~NotificationsOf(command_.opcode)) != 0) {
     return URNIC_RUD_BAD_REQUEST;
   }
+  // Document C: a conditional request waits in its queue until the counter
+  // meets its condition, and is then executed as any other.
+  if (!was_held_ && !conditions_.Holds(command_))
+    return conditions_.Hold(command_) ? URNIC_RUD_HELD : URNIC_RUD_NO_ROOM;
   switch (command_.opcode) {
-    case URNIC_RUD_PACKET: {
-      const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-      const uint32_t most =
-          is_inline ? URNIC_RUD_INLINE
-                    : std::min(send_.slot_bytes(), config_.max_payload);
-      if (command_.bytes > most || command_.notify != 0 ||
-          (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
-        return URNIC_RUD_BAD_REQUEST;
-      }
-      source_ = is_inline ? send_.InlineAddress() : send_.SlotAddress();
-      unsent_ = 1;
-      return URNIC_RUD_SENT;
-    }
+    case URNIC_RUD_PACKET:
+      return BeginPacket();
     case URNIC_RUD_WRITE:
       return BeginWrite();
     case URNIC_RUD_READ:
@@ -176,20 +247,51 @@ urnic_rud_status Source::Begin() {
       return BeginThirdRead();
     case URNIC_RUD_ASK_STATE:
       return BeginAsking();
+    case URNIC_RUD_SET_COUNTER:
+    case URNIC_RUD_ASK_COUNTER:
+    case URNIC_RUD_COUNT_ARRIVALS:
+    case URNIC_RUD_DROP_HELD:
+      return BeginOnCounter();
     default:
       return URNIC_RUD_BAD_REQUEST;
   }
 }
 
+// Those that have waited come first.
+void Source::ReadCommand() {
+  was_held_ = conditions_.HasReady();
+  if (was_held_) {
+    const urnic_rud_send& held = conditions_.Take();
+    command_ = held;
+    inline_address_ = reinterpret_cast<uint64_t>(held.data);
+  } else {
+    command_ = send_.Read();
+    inline_address_ = send_.InlineAddress();
+  }
+}
+
+void Source::Finish(urnic_rud_status status) {
+  if (!was_held_) return send_.Finish(status);
+  conditions_.Finish();
+  if (status == URNIC_RUD_SENT) return;
+  urnic_rud_receive entry = {};
+  entry.type = URNIC_RUD_GOT_UNSENT;
+  entry.number = command_.condition;
+  entry.context = command_.local_context;
+  entry.tid = command_.tid;
+  entry.value = status;
+  (void)receive_.Push(entry, {});
+}
+
 Source::Step Source::SendCommand(TxPacket& out) {
   if (unsent_ == 0) {
-    if (send_.Waiting() == 0) return Step::kNothing;
-    command_ = send_.Read();
+    if (!HasCommand()) return Step::kNothing;
+    ReadCommand();
     const urnic_rud_status status = Begin();
     if (status != URNIC_RUD_SENT) {
       unsent_ = 0;
       failed_ |= status == URNIC_RUD_BAD_PVO;
-      send_.Finish(status);
+      Finish(status);
       return failed_ ? Step::kNothing : Step::kDone;
     }
   }
@@ -197,10 +299,10 @@ Source::Step Source::SendCommand(TxPacket& out) {
   if (sends && !SendCommandPacket(out)) {
     unsent_ = 0;
     failed_ = true;
-    send_.Finish(URNIC_RUD_BAD_PVO);
+    Finish(URNIC_RUD_BAD_PVO);
     return Step::kNothing;
   }
-  if (unsent_ == 0) send_.Finish(URNIC_RUD_SENT);
+  if (unsent_ == 0) Finish(URNIC_RUD_SENT);
   return sends ? Step::kPacket : Step::kDone;
 }
 

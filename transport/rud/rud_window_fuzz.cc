@@ -178,6 +178,8 @@ class Fuzzer {
                    : 0;
     if ((what & 0xc0) == 0xc0) c.flags = in_.Byte();
     if ((what & 0x0f) == 0x0f) BeThirdRead(c, end, what >> 4 & 7);
+    if ((what & 0x0f) == 0x0e) BeOnCounter(c);
+    if ((what & 0xc0) == 0x80) AddCondition(c);
     c.path = in_.Below(4);
     c.window = other.rnic().config().window.number;
     c.context = PickContext(other).value();
@@ -201,6 +203,21 @@ class Fuzzer {
     End& target = c.target_peer == 2 ? end : Other(end);
     c.target_window = target.rnic().config().window.number;
     c.target_context = PickContext(target).value();
+  }
+  void BeOnCounter(urnic_rud_send& c) {
+    const uint8_t how = in_.Byte();
+    c.opcode = URNIC_RUD_SET_COUNTER + (how & 3);
+    c.flags = (how & 0xc0) == 0xc0 ? URNIC_RUD_TO_FIFO : 0;
+    c.notify = 0;
+    c.counter = how >> 2 & 3;
+    c.value = how >> 4 & 3;
+  }
+  void AddCondition(urnic_rud_send& c) {
+    const uint8_t how = in_.Byte();
+    c.condition = how == 0xff ? URNIC_RUD_COUNTERS : how & 3;
+    c.value = how >> 2 & 7;
+    c.counter = how >> 5 & 3;
+    if ((how & 0x80) != 0) c.flags |= URNIC_RUD_COUNT_ONLY;
   }
   End& Other(const End& end) { return ends_[&end == &ends_[0] ? 1 : 0]; }
   // Another attempt, as of an upper layer after a time-out: the same, or a

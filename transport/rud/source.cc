@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "transport/mem/mr_table.h"
 #include "transport/rud/headers.h"
@@ -58,6 +59,8 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   }
   context->state = ContextState::kSending;
   context->notify = WishesOf(packet);
+  context->counter = 0;
+  context->counted = context->count_only = false;
   context->total = read.total.value();
   context->stride = read.stride.value();
   context->source_pvo = read.source_pvo.value();
@@ -132,7 +135,12 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
       continue;
     }
     context->path = done.path;
-    if (receive_.Push(AnswerOf(packet, *context), {})) {
+    // The counter is not lost if the FIFO is full; and another attempt is told
+    // again, but not counted.
+    if (context->counter != 0 && !std::exchange(context->counted, true))
+      conditions_.Count(context->counter);
+    const urnic_rud_receive entry = AnswerOf(packet, *context);
+    if (context->count_only || receive_.Push(entry, {})) {
       context->state = ContextState::kIdle;
       context->is_own = false;
     } else {
@@ -304,7 +312,7 @@ uint32_t Source::Transmit(std::span<TxPacket> packets) {
     }
     // Reads and commands take turns.
     reads_turn_ = !reads_turn_;
-    if (reads_ != 0 && (reads_turn_ || (unsent_ == 0 && !send_.Waiting()))) {
+    if (reads_ != 0 && (reads_turn_ || !HasCommand())) {
       if (SendReadPacket(out)) ++count;
       continue;
     }
@@ -340,8 +348,10 @@ void Source::EndRead(Context& context) {
 void Source::Flush() {
   if (unsent_ != 0) {
     unsent_ = 0;
-    send_.Finish(URNIC_RUD_FLUSHED);
+    Finish(URNIC_RUD_FLUSHED);
   }
+  conditions_.DropAll();
+  conditions_.Publish();
   while (send_.Waiting() != 0) send_.Finish(URNIC_RUD_FLUSHED);
   send_.Publish();
   ForgetAll();

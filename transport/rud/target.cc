@@ -137,6 +137,7 @@ void Target::FinishBurst() {
     context.state = ContextState::kReceived;
     context.is_own = false;
     notifier_.TellComplete(context);
+    conditions_.Count(context.was_asked ? context.counter : context.arrivals);
   }
   touched_count_ = 0;
 }
@@ -159,7 +160,9 @@ RxVerdict Target::OnPacket(const RxPacket& packet) {
   entry.type = URNIC_RUD_GOT_PACKET;
   static_assert(sizeof(entry.tag) == sizeof(wire::RudTag));
   std::memcpy(entry.tag, packet.tag().bytes, sizeof(entry.tag));
-  return Push(entry, packet);
+  const RxVerdict verdict = Push(entry, packet);
+  if (verdict == RxVerdict::kAccept) conditions_.CountPacket();
+  return verdict;
 }
 
 RxVerdict Target::Push(urnic_rud_receive entry, const RxPacket& packet) {

@@ -12,6 +12,7 @@
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/rud/answers.h"
+#include "transport/rud/conditions.h"
 #include "transport/rud/context_pool.h"
 #include "transport/rud/headers.h"
 #include "transport/rud/notifier.h"
@@ -36,8 +37,8 @@ class Window {
         receive_(receive),
         notifier_(contexts, &receive_, &answers_),
         source_(config_, contexts, tces, &send_, &receive_, &answers_,
-                &notifier_),
-        target_(config_, contexts, tces, &receive_, &notifier_) {
+                &notifier_, &conditions_),
+        target_(config_, contexts, tces, &receive_, &notifier_, &conditions_) {
     // Contexts without an owner have this number.
     URNIC_CHECK(config.number != 0);
   }
@@ -46,6 +47,8 @@ class Window {
 
   const WindowConfig& config() const { return config_; }
   bool failed() const { return failed_; }
+  // Commands that wait for a counter.
+  uint32_t held() const { return conditions_.held(); }
 
   // Handles the packets of a burst, at most kBurstMax. The sink has
   // `Place(const Placement&)` and `Count(RxVerdict)`. The caller then executes
@@ -140,6 +143,7 @@ class Window {
   ReceiveFifo receive_;
   Answers answers_;
   Notifier notifier_;
+  Conditions conditions_;
   Source source_;
   Target target_;
   bool failed_ = false;

@@ -239,6 +239,44 @@ TEST_F(Rud, AThirdWindowMustBeAPeer) {
   EXPECT_EQ(to_[0], 0);
 }
 
+// The packet is posted at once, and leaves when all of the set is complete.
+TEST_F(Rud, ASignalFollowsASetOfWrites) {
+  constexpr uint8_t kCounter = 3;
+  urnic_rud_send signal = {};
+  signal.opcode = URNIC_RUD_PACKET;
+  signal.flags = URNIC_RUD_INLINE_DATA;
+  signal.peer = to_b_;
+  signal.window = b_->at().number;
+  signal.bytes = 5;
+  std::strcpy(reinterpret_cast<char*>(signal.data), "done");
+  signal.condition = kCounter;
+  signal.value = 4;
+  a_->Post(signal);
+  EXPECT_EQ(a_->FirstStatus(), URNIC_RUD_HELD);
+  EXPECT_NE(Shown("qp").find("held=1"), std::string::npos) << Shown("qp");
+  for (uint32_t i = 0; i < 4; ++i) {
+    urnic_rud_send write = Command(URNIC_RUD_WRITE, 1024);
+    write.flags = URNIC_RUD_COUNT_ONLY;
+    write.counter = kCounter;
+    write.local_pvo += i * 1024;
+    write.remote_pvo += i * 1024;
+    a_->Post(write);
+  }
+  const auto got = b_->Poll();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_STREQ(got->payload, "done");
+  EXPECT_EQ(std::memcmp(from_.data(), to_.data(), 4096), 0);
+  urnic_rud_send ask = {};
+  ask.opcode = URNIC_RUD_ASK_COUNTER;
+  ask.counter = kCounter;
+  a_->Post(ask);
+  const auto counter = a_->Poll();
+  ASSERT_TRUE(counter.has_value());
+  EXPECT_EQ(counter->type, URNIC_RUD_GOT_COUNTER);
+  EXPECT_EQ(counter->value, 4u);
+  EXPECT_EQ(counter->held, 0u);
+}
+
 TEST_F(Rud, APacketGoesToTheReceiveFifo) {
   urnic_rud_send command = {};
   command.opcode = URNIC_RUD_PACKET;
