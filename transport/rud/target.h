@@ -10,6 +10,7 @@
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/rud/conditions.h"
 #include "transport/rud/context_pool.h"
 #include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
@@ -23,12 +24,14 @@ class Target {
  public:
   // All outlive the target.
   Target(const WindowConfig& config, ContextPool* contexts,
-         const TceTables* tces, ReceiveFifo* fifo, Notifier* notifier)
+         const TceTables* tces, ReceiveFifo* fifo, Notifier* notifier,
+         Conditions* conditions)
       : config_(config),
         contexts_(*contexts),
         tces_(*tces),
         fifo_(*fifo),
-        notifier_(*notifier) {}
+        notifier_(*notifier),
+        conditions_(*conditions) {}
 
   // Data of a write, or of a read that the owner has asked for. A payload that
   // may be placed is given to `place(Placement)`, with the context's number as
@@ -75,6 +78,7 @@ class Target {
   const TceTables& tces_;
   ReceiveFifo& fifo_;
   Notifier& notifier_;
+  Conditions& conditions_;
   bool failed_ = false;
   uint32_t touched_count_ = 0;
   uint32_t touched_[kBurstMax];
