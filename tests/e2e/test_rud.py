@@ -52,7 +52,7 @@ for name_of_bed in ("veth1500", "memif"):
 
 @suite.test("memif/rud-with-losses")
 def with_losses(context):
-    env = {"URNIC_FAULT": "loss=0.01,reorder=0.05,duplicate=0.01,corrupt=0.01"}
+    env = {"URNIC_FAULT": "loss=1%,reorder=5%,duplicate=1%,corrupt=1%"}
     with beds.make(context.tools, "memif") as place:
         for name in ("write", "read", "send"):
             client = run_pair(context, place,
