@@ -135,7 +135,8 @@ def simulator(full):
     """Without `full`: some of the mutants, and the sources of all."""
     which = [] if full else ["--test_tag_filters=-root,-manual,-full"]
     count = run_bazel(["--build_tests_only", *which, "//tests/sim/..."])
-    count.add(run_program(["bazel", "build", *QUIET, "//tests/sim:mutant_sources"]))
+    count.add(run_program(["bazel", "build", *QUIET, "//tests/sim:mutant_sources",
+                              "//tests/sim/rud:mutant_sources"]))
     if full:
         count.add(run_program(["./dev", "sim", "--seconds", "600"]))
     return count

@@ -119,6 +119,7 @@ FlowResult RudWindow::Result() {
 }
 
 void RudWindow::DescribeWork(Time, FactWriter& facts) const {
+  facts.Add("job", core_.config().job);
   facts.Add("held", uint64_t{core_.held()});
   facts.Add("contexts", static_cast<uint64_t>(owned_.size()));
   facts.Add("peers",

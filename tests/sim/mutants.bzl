@@ -65,6 +65,8 @@ _RUD_UPPER = [
     "//tests/sim/rud:rud_net.cc",
     "//tests/sim/rud:upper_main.cc",
     "//tests/sim/rud:upper_run.cc",
+    "//transport/rud:commands.cc",
+    "//transport/rud:conditions.cc",
     "//transport/rud:context_pool.cc",
     "//transport/rud:notifier.cc",
     "//transport/rud:source.cc",

@@ -302,6 +302,7 @@ TEST_F(Rud, AWindowIsAQueuePairOfTypeDriver) {
   EXPECT_EQ(a_->at().gid_index, kGidIndexIpv4);
   const std::string shown = Shown("qp");
   EXPECT_NE(shown.find("RUD"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("job=9"), std::string::npos) << shown;
   // It takes no work requests.
   ibv_send_wr send = {};
   ibv_send_wr* bad_send = nullptr;
