@@ -44,6 +44,11 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   const WindowConfig& config() const { return config_; }
+  // Entries of the receive FIFO, since the beginning.
+  uint32_t published() const { return receive_.published(); }
+  // Since the last call, a transfer has begun to arrive whose end the program
+  // will be told.
+  bool TakeBegun() { return target_.TakeBegun(); }
   bool failed() const { return failed_; }
 
   // Handles the packets of a burst, at most kBurstMax. The sink has
