@@ -50,6 +50,7 @@ class FlowSink {
 
   // --- For flows ------------------------------------------------------------
 
+  Time now() const { return *now_; }
   // Starts a burst.
   void Begin() {
     placement_count_ = 0;

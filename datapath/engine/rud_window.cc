@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "datapath/engine/traced_sink.h"
 #include "ras/facts/facts.h"
 #include "transport/base/check.h"
 #include "transport/base/hash_index.h"
@@ -92,7 +93,7 @@ bool RudWindow::ReleaseContext(rud::ContextId id) {
 }
 
 FlowResult RudWindow::Modify(QpState target, const QpConfig& config,
-                             FlowSink&) {
+                             FlowSink& sink) {
   URNIC_CHECK(target != QpState::kReset);
   config_ = config;
   target_ = target;
@@ -100,20 +101,34 @@ FlowResult RudWindow::Modify(QpState target, const QpConfig& config,
     core_.Fail();
     told_ = true;  // it was wanted
   }
-  return SettleNow();
+  return SettleAt(sink.now());
 }
 
-FlowResult RudWindow::SettleNow() {
+FlowResult RudWindow::OnTimer(Time now, FlowSink&) {
+  if (wakeups_ != nullptr) wakeups_->OnTimer(now);
+  return SettleAt(now);
+}
+
+FlowResult RudWindow::Settle(TracedSink& sink) { return SettleAt(sink.now()); }
+
+FlowResult RudWindow::SettleAt(Time now) {
   core_.FinishTransmit();
   core_.Flush();
-  return Result();
+  return Result(now);
 }
 
-FlowResult RudWindow::Result() {
+FlowResult RudWindow::Result(Time now) {
   FlowResult result;
   result.state = core_.failed() ? QpState::kErr : target_;
-  if (core_.failed() && !std::exchange(told_, true))
+  if (core_.failed() && !std::exchange(told_, true)) {
     result.event = QpEvent::kAccessError;
+    // Nothing will arrive any more.
+    if (wakeups_ != nullptr) wakeups_->Hint();
+  }
+  if (wakeups_ != nullptr) {
+    wakeups_->OnPublished(core_.published(), now);
+    result.deadline = wakeups_->deadline();
+  }
   result.has_work = target_ >= QpState::kRts && core_.HasWork();
   return result;
 }

@@ -13,6 +13,7 @@
 
 #include "datapath/engine/engine_qp.h"
 #include "datapath/engine/flow_sink.h"
+#include "datapath/engine/rud_wakeups.h"
 #include "transport/net/path.h"
 #include "transport/net/path_users.h"
 #include "transport/rud/task_views.h"
@@ -71,6 +72,12 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   std::optional<rud::ContextId> AcquireContext();
   // False: it is not the window's.
   bool ReleaseContext(rud::ContextId id);
+  // Whom it wakes; null: nobody so far. `indices`: of its receive FIFO.
+  RudWakeups* wakeups() { return wakeups_.get(); }
+  RudWakeups& MakeWakeups(const urnic_queue_indices* indices) {
+    wakeups_ = std::make_unique<RudWakeups>(indices);
+    return *wakeups_;
+  }
 
   // --- Packets --------------------------------------------------------------
 
@@ -93,12 +100,13 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     const rud::Task::Use use(task_);
     Burst<F> burst{sink, on_verdict};
     core_.OnBurst(packets, burst);
+    if (wakeups_ != nullptr && core_.TakeBegun()) wakeups_->OnBegun();
     for (const Placement& placement :
          std::span(burst.placements, burst.count)) {
       if (!sink.ExecuteAlone(placement)) core_.OnPlacementFault(placement);
     }
     core_.FinishBurst();
-    return Result();
+    return Result(sink.now());
   }
   // The payload of the packets must be copied while a use of task() exists that
   // began before.
@@ -113,9 +121,9 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   // --- As a queue pair and a flow -------------------------------------------
 
   const net::Path* common_path() const override { return nullptr; }
-  FlowResult OnTimer(Time, FlowSink& sink) override { return Settle(sink); }
-  FlowResult Settle(FlowSink&) override { return SettleNow(); }
-  FlowResult Settle(TracedSink&) override { return SettleNow(); }
+  FlowResult OnTimer(Time now, FlowSink& sink) override;
+  FlowResult Settle(FlowSink& sink) override { return SettleAt(sink.now()); }
+  FlowResult Settle(TracedSink& sink) override;
 
   // REQUIRES: not to RESET. A window that has failed stays so.
   FlowResult Modify(QpState target, const QpConfig& config,
@@ -162,8 +170,8 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     Placement placements[rud::kBurstMax];
   };
 
-  FlowResult SettleNow();
-  FlowResult Result();
+  FlowResult SettleAt(Time now);
+  FlowResult Result(Time now);
 
   rud::ContextPool& contexts_;
   const rud::Task task_;
@@ -175,6 +183,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   std::unordered_map<Address, RudPeer*, AddressHash> peers_by_address_;
   uint32_t peers_added_ = 0;
   std::vector<uint32_t> owned_;  // contexts
+  std::unique_ptr<RudWakeups> wakeups_;
 };
 
 }  // namespace urnic

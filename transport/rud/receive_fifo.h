@@ -33,6 +33,8 @@ class ReceiveFifo {
   }
 
   uint32_t slot_bytes() const { return slot_bytes_; }
+  // Entries that the program can see, since the beginning.
+  uint32_t published() const { return published_; }
 
   // Adds an entry, which the program sees after Publish(): what was placed
   // before is then in memory. REQUIRES: payload.size() <= slot_bytes(). False:

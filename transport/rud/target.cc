@@ -35,6 +35,7 @@ RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
   // A packet that finds the FIFO full has not arrived.
   verdict = to_fifo ? PushData(packet) : Translate(*context, packet, placement);
   if (verdict != RxVerdict::kAccept) return verdict;
+  begun_ |= context->arrived == 0 && context->owes_target;
   context->arrived |= bit;
   context->path = packet.base->path;
   context->marked |= packet.marked;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/rud/conditions.h"
@@ -59,6 +60,8 @@ class Target {
 
   // A key of a TCE was wrong: the window fails (document C).
   bool failed() const { return failed_; }
+  // As Window.
+  bool TakeBegun() { return std::exchange(begun_, false); }
 
  private:
   RxVerdict TakeData(const RxPacket& packet, Placement& placement);
@@ -80,6 +83,7 @@ class Target {
   Notifier& notifier_;
   Conditions& conditions_;
   bool failed_ = false;
+  bool begun_ = false;
   uint32_t touched_count_ = 0;
   uint32_t touched_[kBurstMax];
   uint64_t tids_[kBurstMax] = {};  // of the packets that are placed

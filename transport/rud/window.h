@@ -46,6 +46,11 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   const WindowConfig& config() const { return config_; }
+  // Entries of the receive FIFO, since the beginning.
+  uint32_t published() const { return receive_.published(); }
+  // Since the last call, a transfer has begun to arrive whose end the program
+  // will be told.
+  bool TakeBegun() { return target_.TakeBegun(); }
   bool failed() const { return failed_; }
   // Commands that wait for a counter.
   uint32_t held() const { return conditions_.held(); }

@@ -23,6 +23,7 @@
 #include "verbs/control/qp_path.h"
 #include "verbs/control/qp_state_table.h"
 #include "verbs/control/rud_memory.h"
+#include "verbs/control/rud_wake.h"
 
 namespace urnic::control {
 
@@ -236,6 +237,7 @@ Qp::~Qp() {
   if (engine_qp_ == nullptr) return;  // Create() failed
   device_.qps().Leave(serial_);
   if (service_ == QpService::kXrcTarget) xrcd_->RemoveTarget(qpn());
+  if (rud_ != nullptr) RudHandler::Unbind(*this);
   Engine& engine = device_.engine();
   {
     Engine::ControlScope scope(engine);

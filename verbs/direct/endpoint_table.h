@@ -42,6 +42,7 @@ struct urnic_ep_table {
   int (*query_paths)(struct urnic_ep* endpoint, uint32_t peer,
                      struct urnic_ep_path* paths, uint32_t* count);
   int (*query_stats)(struct urnic_ep* endpoint, struct urnic_ep_stats* stats);
+  int (*wait)(struct urnic_ep* endpoint, int timeout_ms);
 };
 struct urnic_ep {
   const struct urnic_ep_table* table;

@@ -32,6 +32,12 @@ struct urnic_dv_table {
   int (*revoke)(struct ibv_context*, uint32_t job, uint64_t pvo);
   int (*revoke_job)(struct ibv_context*, uint32_t job);
   int (*read_snapshot)(struct ibv_context*, uint64_t*);
+  struct urnic_dv_handler* (*create_handler)(
+      struct ibv_context*, const struct urnic_dv_handler_attr*);
+  int (*destroy_handler)(struct ibv_context*, struct urnic_dv_handler*);
+  int (*arm_handler)(struct ibv_context*, struct urnic_dv_handler*);
+  int (*disarm_handler)(struct ibv_context*, struct urnic_dv_handler*);
+  int (*bind_handlers)(struct ibv_qp*, const struct urnic_dv_wake_attr*);
 };
 
 #define URNIC_DV_TABLE "urnic_dv_table_v1"

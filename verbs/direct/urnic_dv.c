@@ -122,3 +122,31 @@ int urnic_dv_read_snapshot(struct ibv_context* context, uint64_t* snapshot) {
   CALL(context, read_snapshot, context, snapshot);
   return ENOTSUP;
 }
+
+struct urnic_dv_handler* urnic_dv_create_handler(
+    struct ibv_context* context, const struct urnic_dv_handler_attr* attr) {
+  CALL(context, create_handler, context, attr);
+  errno = ENOTSUP;
+  return NULL;
+}
+
+int urnic_dv_destroy_handler(struct urnic_dv_handler* handler) {
+  CALL(handler->context, destroy_handler, handler->context, handler);
+  return ENOTSUP;
+}
+
+int urnic_dv_arm_handler(struct urnic_dv_handler* handler) {
+  CALL(handler->context, arm_handler, handler->context, handler);
+  return ENOTSUP;
+}
+
+int urnic_dv_disarm_handler(struct urnic_dv_handler* handler) {
+  CALL(handler->context, disarm_handler, handler->context, handler);
+  return ENOTSUP;
+}
+
+int urnic_dv_bind_handlers(struct ibv_qp* window,
+                           const struct urnic_dv_wake_attr* attr) {
+  CALL(window->context, bind_handlers, window, attr);
+  return ENOTSUP;
+}

@@ -119,6 +119,74 @@ int urnic_dv_ring(struct ibv_qp* window);
  * entries of the receive FIFO. EBUSY: the device has failed. */
 int urnic_dv_progress(struct ibv_qp* window);
 
+/* Sleeping (the interrupts of document C). Instead of polling, a program sleeps
+ * in poll(2), or in an event loop, on the descriptor of a handler, until one of
+ * the windows that the handler is bound to has something for it. A handler is
+ * ready, or it is not: it is told once, and is then not ready until it is armed
+ * again. If several handlers of a window are ready, the first of them is told,
+ * in the order of urnic_dv_wake_attr; if none is, the next that is armed. So
+ * nothing is lost if a program keeps this order:
+ *
+ *   for (;;) {
+ *     take all entries of the receive FIFOs, and return them
+ *     urnic_dv_arm_handler(handler);
+ *     look once more: if there are entries, begin again
+ *     poll() on handler->fd
+ *   }
+ *
+ * While a program sleeps, a thread of the RNIC does its work, so the window
+ * needs no urnic_dv_progress(). A handler may be told although the FIFO is
+ * empty by the time it looks. A window that fails tells a handler that is
+ * ready; ibv_get_async_event() says it in any case. */
+struct urnic_dv_handler_attr {
+  uint64_t comp_mask; /* must be 0 */
+};
+struct urnic_dv_handler {
+  struct ibv_context* context;
+  int fd; /* the handler's: readable when it was told, until it is armed */
+};
+/* Of one thread, or event loop. The device belongs to it only for errors: it
+ * may be bound to windows of others. Destroy it before the device is closed.
+ * NULL: errno; EMFILE or ENOMEM: no more descriptors. */
+struct urnic_dv_handler* urnic_dv_create_handler(
+    struct ibv_context* context, const struct urnic_dv_handler_attr* attr);
+/* EBUSY: a window is bound to it. EINVAL, also in the functions below: it does
+ * not exist. */
+int urnic_dv_destroy_handler(struct urnic_dv_handler* handler);
+/* Makes it ready, and its descriptor no longer readable. */
+int urnic_dv_arm_handler(struct urnic_dv_handler* handler);
+/* Makes it not ready. If it was told meanwhile, its descriptor is readable, and
+ * nobody else will be told: it must look. */
+int urnic_dv_disarm_handler(struct urnic_dv_handler* handler);
+
+enum urnic_dv_wake_flags {
+  /* Also when the first packet of a transfer with URNIC_RUD_NOTIFY_TARGET has
+   * arrived, so that waking up and placing the rest overlap: the program polls
+   * until URNIC_RUD_GOT_TRANSFER is there, and calls urnic_dv_progress()
+   * meanwhile. It may never come, if packets are lost: poll for a while, and
+   * sleep again. It is a hint, and tells only a handler that is ready. */
+  URNIC_DV_WAKE_EARLY = 1 << 0,
+};
+struct urnic_dv_wake_attr {
+  uint64_t comp_mask; /* must be 0 */
+  uint32_t flags;     /* urnic_dv_wake_flags */
+  /* Entries in the receive FIFO that the program has not returned: so many tell
+   * a handler. 0: one. Not more than the FIFO holds. URNIC_DV_WAKE_NEVER: their
+   * number does not count. */
+  uint32_t entries;
+  /* An entry waits no longer than this. 0: forever. */
+  uint32_t delay_us;
+  uint32_t count; /* of handlers; 0: the window tells nobody */
+  struct urnic_dv_handler* const* handlers;
+};
+#define URNIC_DV_WAKE_NEVER 0xffffffffu
+#define URNIC_DV_MAX_HANDLERS 16
+/* Takes the place of what was set before. What the FIFO has already counts, and
+ * may tell a handler at once. EINVAL: more than URNIC_DV_MAX_HANDLERS, one
+ * twice, an unknown flag. A window that is destroyed is bound to none. */
+int urnic_dv_bind_handlers(struct ibv_qp* window,
+                           const struct urnic_dv_wake_attr* attr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -96,3 +96,9 @@ int urnic_ep_query_stats(struct urnic_ep* endpoint,
                          struct urnic_ep_stats* stats) {
   return endpoint->table->query_stats(endpoint, stats);
 }
+
+int urnic_ep_wait(struct urnic_ep* endpoint, int timeout_ms) {
+  if (endpoint->table->bytes <= offsetof(struct urnic_ep_table, wait))
+    return ENOTSUP;
+  return endpoint->table->wait(endpoint, timeout_ms);
+}

@@ -18,8 +18,9 @@
  * is in the peer's FIFO: its program gets it once and whole. An operation that
  * fails may have had a part of its effect.
  *
- * Thread: one at a time uses an endpoint. It must poll for anything to move, as
- * a peer that does not poll holds back what is sent to it.
+ * Thread: one at a time uses an endpoint. It must poll, or sleep in
+ * urnic_ep_wait() and then poll, for anything to move: a peer that does not
+ * holds back what is sent to it.
  */
 
 #include "urnic_dv.h"
@@ -151,6 +152,17 @@ struct urnic_ep_stats {
 };
 int urnic_ep_query_stats(struct urnic_ep* endpoint,
                          struct urnic_ep_stats* stats);
+
+/* Sleeps until urnic_ep_poll() may have something to do: an event, or work of
+ * the endpoint, which has none for the program. Call it when a poll has given
+ * nothing, and poll after it:
+ *
+ *   while (urnic_ep_poll(endpoint, &event, 1) == 0)
+ *     urnic_ep_wait(endpoint, -1);
+ *
+ * ETIMEDOUT: nothing for timeout_ms; negative: forever. EINTR: a signal.
+ * EMFILE or ENOMEM: no descriptor is left; the first call makes one. */
+int urnic_ep_wait(struct urnic_ep* endpoint, int timeout_ms);
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,7 @@
 #include "verbs/provider/context.h"
 #include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
+#include "verbs/provider/rud_handler_ops.h"
 #include "verbs/provider/verb.h"
 
 namespace urnic::provider {
@@ -208,6 +209,11 @@ extern "C" const urnic_dv_table urnic_dv_table_v1 = {
     .progress = Progress,
     .revoke = kVerb<Revoke>,
     .revoke_job = kVerb<RevokeJob>,
-    .read_snapshot = kVerb<ReadSnapshot>};
+    .read_snapshot = kVerb<ReadSnapshot>,
+    .create_handler = kVerb<CreateHandler>,
+    .destroy_handler = kVerb<DestroyHandler>,
+    .arm_handler = kVerb<ArmHandler>,
+    .disarm_handler = kVerb<DisarmHandler>,
+    .bind_handlers = kVerb<BindHandlers>};
 
 }  // namespace urnic::provider

@@ -16,6 +16,7 @@
 #include "datapath/guest/monotonic_clock.h"
 #include "transport/rud/upper/peer.h"
 #include "verbs/direct/endpoint_table.h"
+#include "verbs/rud/sleeper.h"
 #include "verbs/rud/window_adapter.h"
 
 namespace urnic::rud {
@@ -39,6 +40,7 @@ static_assert(IsSame(URNIC_EP_DONE, upper::EventType::kDone) &&
 
 struct Handle : urnic_ep {
   uint32_t job = 0;
+  std::unique_ptr<Sleeper> sleeper;  // null: it has not slept yet
   std::vector<std::unique_ptr<WindowAdapter>> adapters;
   std::unique_ptr<upper::Endpoint> endpoint;
   // Of urnic_ep_poll(), as the upper layer gives them.
@@ -223,6 +225,30 @@ uint32_t Poll(urnic_ep* endpoint, urnic_ep_event* events, uint32_t most) {
   return count;
 }
 
+int Wait(urnic_ep* endpoint, int timeout_ms) {
+  Handle& handle = Of(endpoint);
+  if (handle.sleeper == nullptr) {
+    handle.sleeper = Sleeper::Make(handle.adapters);
+    if (handle.sleeper == nullptr) return errno;
+  }
+  handle.endpoint->Flush();
+  handle.sleeper->BecomeReady();
+  int result = 0;
+  if (!handle.endpoint->HasEntries()) {
+    const Time now = MonotonicNow();
+    const Time end = timeout_ms < 0 ? Time::Infinite()
+                                    : now + Duration::Milliseconds(timeout_ms);
+    const Time due = handle.endpoint->next_deadline();
+    const Time until = std::min(end, due);
+    result = handle.sleeper->Sleep(until == Time::Infinite()
+                                       ? Duration::Nanoseconds(-1)
+                                       : std::max(until - now, Duration()));
+    if (result == ETIMEDOUT && due <= end) result = 0;
+  }
+  handle.sleeper->BecomeBusy();
+  return result;
+}
+
 int QueryPaths(urnic_ep* endpoint, uint32_t number, urnic_ep_path* paths,
                uint32_t* count) {
   const upper::Peer* const peer = Of(endpoint).endpoint->peer(number);
@@ -280,6 +306,7 @@ extern "C" const urnic_ep_table urnic_ep_table_v1 = {
     .flush = Flush,
     .poll = Poll,
     .query_paths = QueryPaths,
-    .query_stats = QueryStats};
+    .query_stats = QueryStats,
+    .wait = Wait};
 
 }  // namespace urnic::rud

@@ -32,6 +32,7 @@ class WindowAdapter final : public upper::Adapter {
   // Lets the RNIC run. 0 or an errno.
   int Progress();
   ibv_context* context() const { return context_; }
+  ibv_qp* qp() const { return qp_; }
 
  private:
   WindowAdapter(ibv_context* context, ibv_pd* pd)

@@ -20,6 +20,7 @@
 //
 // Thread: one at a time.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -89,6 +90,13 @@ class Endpoint {
   // early.
   Time next_deadline() const {
     return core_.operations.done() != 0 ? core_.now : core_.deadline;
+  }
+
+  // Something has arrived that Poll() has not seen.
+  bool HasEntries() const {
+    return std::ranges::any_of(core_.nics, [](const auto& nic) {
+      return nic->receive.Front() != nullptr;
+    });
   }
 
   const UpperStats& stats() const { return core_.stats; }

@@ -1,0 +1,218 @@
+/* A thread that sleeps until 64 KB have been written into its memory, and how
+ * long that takes: from before the write is posted until the sleeper has seen
+ * that it is complete. It is woken when the transfer is complete, or early, at
+ * its first packet; or it does not sleep at all. An argument is the time in us
+ * that a slow network takes between the first packet and the others; it is not
+ * counted, since the thread that stands for the network may oversleep.
+ *
+ *   cc -o wake_example wake_example.c -lpthread $(pkg-config --cflags --libs
+ *      urnic-dv)
+ *   URNIC_PORTS='ring:t:a|10.9.0.1/24;ring:t:b|10.9.0.2/24' urnic run --
+ *      ./wake_example
+ */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <urnic/urnic_dv.h>
+
+enum {
+  kGidIndex = 3, /* the first IPv4 address, as RoCEv2 */
+  kJob = 1,
+  kStride = 1024,
+  kPackets = 64,
+  kBytes = kStride * kPackets,
+  kRuns = 300, /* of each mode */
+  kModes = 3,
+  kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+};
+static const char* const kNames[kModes] = {"polls", "woken when complete",
+                                           "woken at the first packet"};
+enum { kPolls, kLate, kEarly };
+
+static void die(const char* what, int error) {
+  fprintf(stderr, "%s: %s\n", what, strerror(error));
+  exit(1);
+}
+
+struct end {
+  struct ibv_qp* qp;
+  struct urnic_dv_window at;
+  uint32_t peer;
+  uint64_t context;
+  uint64_t pvo;
+  uint8_t memory[kBytes];
+};
+static struct end from, to;
+static sem_t begins, ready, ended;
+static int mode;
+static double at_end;
+
+static double now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static void open_end(struct end* end, struct ibv_context* device) {
+  struct urnic_dv_window_attr attr = {.job = kJob};
+  struct ibv_pd* const pd = ibv_alloc_pd(device);
+  if (pd == NULL) die("ibv_alloc_pd", errno);
+  end->qp = urnic_dv_create_window(pd, &attr, &end->at);
+  if (end->qp == NULL) die("urnic_dv_create_window", errno);
+  int error = urnic_dv_acquire_contexts(end->qp, 1, &end->context);
+  if (error != 0) die("urnic_dv_acquire_contexts", error);
+  error =
+      urnic_dv_register(device, kJob, end->memory, kBytes, kAccess, &end->pvo);
+  if (error != 0) die("urnic_dv_register", error);
+}
+
+static void introduce(struct end* end, const struct end* other) {
+  struct urnic_dv_peer_attr attr = {.window = other->at.number,
+                                    .key = other->at.key};
+  attr.ah.is_global = 1;
+  attr.ah.port_num = 1;
+  attr.ah.grh.sgid_index = kGidIndex;
+  if (ibv_query_gid(other->qp->context, 1, kGidIndex, &attr.ah.grh.dgid) != 0)
+    die("ibv_query_gid", errno);
+  const int error = urnic_dv_add_peer(end->qp, &attr, &end->peer);
+  if (error != 0) die("urnic_dv_add_peer", error);
+}
+
+/* Takes the next entry. False: there is none. */
+static int take(void) {
+  struct urnic_queue_indices* const indices = to.at.receive_indices;
+  struct urnic_rud_receive* const entry =
+      &to.at.receives[indices->consumer & (to.at.receive_entries - 1)];
+  if (__atomic_load_n(&entry->type, __ATOMIC_ACQUIRE) == 0) return 0;
+  __atomic_store_n(&entry->type, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&indices->consumer, indices->consumer + 1, __ATOMIC_RELEASE);
+  return 1;
+}
+
+static struct urnic_dv_handler* bind_handler(void) {
+  const struct urnic_dv_handler_attr none = {0};
+  struct urnic_dv_handler* const handler =
+      urnic_dv_create_handler(to.qp->context, &none);
+  if (handler == NULL) die("urnic_dv_create_handler", errno);
+  return handler;
+}
+
+static void await_transfer(struct urnic_dv_handler* handler) {
+  struct pollfd fd = {.fd = handler->fd, .events = POLLIN};
+  struct urnic_dv_wake_attr attr = {.count = 1, .handlers = &handler};
+  if (mode == kEarly) attr.flags = URNIC_DV_WAKE_EARLY;
+  if (mode == kPolls) attr.count = 0;
+  int error = urnic_dv_bind_handlers(to.qp, &attr);
+  if (error == 0) error = urnic_dv_arm_handler(handler);
+  if (error != 0) die("urnic_dv_arm_handler", error);
+  sem_post(&ready);
+  if (mode != kPolls && poll(&fd, 1, -1) != 1) die("poll", errno);
+  while (!take()) urnic_dv_progress(to.qp);
+  at_end = now_us();
+}
+
+static void* sleeper(void* unused) {
+  (void)unused;
+  struct urnic_dv_handler* const handler = bind_handler();
+  for (;;) {
+    sem_wait(&begins);
+    await_transfer(handler);
+    sem_post(&ended);
+  }
+  return NULL;
+}
+
+static void sleep_us(long us) {
+  nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+static void write_packets(uint64_t tid, uint64_t packets) {
+  const uint32_t place =
+      from.at.send_indices->producer & (from.at.send_entries - 1);
+  struct urnic_rud_send* const command = &from.at.sends[place];
+  *command = (struct urnic_rud_send){.opcode = URNIC_RUD_WRITE,
+                                     .notify = URNIC_RUD_NOTIFY_TARGET,
+                                     .peer = from.peer,
+                                     .window = to.at.number,
+                                     .context = to.context,
+                                     .local_context = from.context,
+                                     .tid = tid,
+                                     .local_pvo = from.pvo,
+                                     .remote_pvo = to.pvo,
+                                     .bytes = kBytes,
+                                     .stride = kStride,
+                                     .packets = packets};
+  __atomic_store_n(&from.at.send_indices->producer,
+                   from.at.send_indices->producer + 1, __ATOMIC_RELEASE);
+  urnic_dv_ring(from.qp);
+  while (__atomic_load_n(&command->status, __ATOMIC_ACQUIRE) == URNIC_RUD_WAITS)
+    urnic_dv_progress(from.qp);
+  if (command->status != URNIC_RUD_SENT) die("urnic_rud_send", EIO);
+}
+
+/* Returns when it began, or when the gap ended. */
+static double write_once(uint64_t transfer, long gap_us) {
+  uint64_t tid = transfer << 8;
+  uint64_t packets = UINT64_MAX;
+  if (gap_us != 0) {
+    write_packets(tid++, 1);
+    packets &= ~(uint64_t)1;
+    sleep_us(gap_us);
+  }
+  const double begin = now_us();
+  write_packets(tid, packets);
+  return begin;
+}
+
+static int compare(const void* a, const void* b) {
+  const double left = *(const double*)a;
+  const double right = *(const double*)b;
+  return (left > right) - (left < right);
+}
+
+int main(int argc, char** argv) {
+  const long gap_us = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
+  int count = 0;
+  struct ibv_device** const list = ibv_get_device_list(&count);
+  if (list == NULL || count == 0) die("no device", ENODEV);
+  struct ibv_context* const first = ibv_open_device(list[0]);
+  struct ibv_context* const last =
+      count == 1 ? first : ibv_open_device(list[count - 1]);
+  if (first == NULL || last == NULL) die("ibv_open_device", errno);
+  open_end(&from, first);
+  open_end(&to, last);
+  introduce(&from, &to);
+  introduce(&to, &from);
+  sem_init(&begins, 0, 0);
+  sem_init(&ready, 0, 0);
+  sem_init(&ended, 0, 0);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, sleeper, NULL) != 0) die("thread", EAGAIN);
+  static double times[kModes][kRuns];
+  for (int run = 0; run < kRuns * kModes; ++run) {
+    mode = run % kModes;
+    sem_post(&begins);
+    sem_wait(&ready);
+    /* Until all threads sleep. */
+    sleep_us(3000);
+    const double begin = write_once((uint64_t)run + 1, gap_us);
+    sem_wait(&ended);
+    times[mode][run / kModes] = at_end - begin;
+  }
+  printf("64 KB, us              10 %%   median     90 %%\n");
+  for (int m = 0; m < kModes; ++m) {
+    qsort(times[m], kRuns, sizeof(double), compare);
+    printf("%-25s %6.0f %6.0f %6.0f\n", kNames[m], times[m][kRuns / 10],
+           times[m][kRuns / 2], times[m][kRuns * 9 / 10]);
+  }
+  return 0;
+}
