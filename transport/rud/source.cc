@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "transport/mem/mr_table.h"
+#include "transport/rud/data_headers.h"
 #include "transport/wire/appender.h"
 
 namespace urnic::rud {
@@ -11,41 +12,6 @@ namespace {
 
 using wire::Be;
 using wire::RudType;
-
-// The fields by which a data packet says where it belongs.
-struct DataPlace {
-  ContextId to;
-  ContextId from;
-  uint64_t tid;
-  uint64_t pvo;  // of the transfer
-  uint32_t total;
-  uint16_t stride;
-};
-
-// Appends the headers of packet `number`, and returns its payload's offset in
-// the transfer.
-uint32_t AppendData(TxPacket& out, wire::RudBase base, const DataPlace& place,
-                    uint8_t number) {
-  const uint32_t offset = uint32_t{number} * place.stride;
-  out.payload_bytes = wire::RudPayloadOf(place.total, place.stride, number);
-  base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(out.payload_bytes));
-  wire::RudTransfer transfer;
-  transfer.context = ToWire(place.to);
-  transfer.tid = Be<uint64_t>(place.tid);
-  wire::RudData data;
-  data.pvo = Be<uint64_t>(place.pvo + offset);
-  data.total = Be<uint32_t>(place.total);
-  data.offset = Be<uint32_t>(offset);
-  data.stride = Be<uint16_t>(place.stride);
-  data.number = number;
-  data.source = ToWire(place.from);
-  wire::Appender appender(out.headers);
-  appender.Append(base);
-  appender.Append(transfer);
-  appender.Append(data);
-  out.header_bytes = static_cast<uint16_t>(appender.size());
-  return offset;
-}
 
 constexpr uint8_t kNotifications =
     URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
@@ -162,7 +128,10 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
       continue;
     }
     context->path = done.path;
-    if (receive_.Push(AnswerOf(packet, *context), {})) {
+    context->peer = packet.peer;
+    context->peer_window = packet.base->sender_window();
+    context->marked = (packet.base->flags & wire::kRudMarked) != 0;
+    if (notifier_.Tell(*context, URNIC_RUD_GOT_COMPLETION, 0)) {
       context->state = ContextState::kIdle;
       context->is_own = false;
     } else {
@@ -198,7 +167,8 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
 
 // --- Commands ----------------------------------------------------------------
 
-urnic_rud_status Source::TakeContext(Context*& context) {
+[[gnu::always_inline]] inline urnic_rud_status Source::TakeContext(
+    Context*& context) {
   context =
       contexts_.Find(ContextId::Of(command_.local_context), config_.number);
   if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
@@ -207,7 +177,7 @@ urnic_rud_status Source::TakeContext(Context*& context) {
   return URNIC_RUD_SENT;
 }
 
-urnic_rud_status Source::BeginWrite() {
+[[gnu::always_inline]] inline urnic_rud_status Source::BeginWrite() {
   if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
       command_.stride > config_.max_payload) {
     return URNIC_RUD_BAD_REQUEST;
@@ -221,9 +191,7 @@ urnic_rud_status Source::BeginWrite() {
     const urnic_rud_status status = TakeContext(context);
     if (status != URNIC_RUD_SENT) return status;
   }
-  if (is_inline) {
-    source_ = send_.InlineAddress();
-  } else {
+  if (!is_inline) {
     const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
                                              command_.bytes, mem::kLocalRead);
     if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
@@ -292,7 +260,7 @@ urnic_rud_status Source::BeginAsking() {
   return URNIC_RUD_SENT;
 }
 
-urnic_rud_status Source::Begin() {
+[[gnu::always_inline]] inline urnic_rud_status Source::Begin() {
   constexpr uint8_t kFlags = URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO;
   if ((command_.flags & ~kFlags) != 0 ||
       (command_.notify & ~kNotifications) != 0) {
@@ -308,7 +276,6 @@ urnic_rud_status Source::Begin() {
           (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
         return URNIC_RUD_BAD_REQUEST;
       }
-      source_ = is_inline ? send_.InlineAddress() : send_.SlotAddress();
       unsent_ = 1;
       return URNIC_RUD_SENT;
     }
@@ -323,10 +290,10 @@ urnic_rud_status Source::Begin() {
   }
 }
 
-Source::Step Source::SendCommand(TxPacket& out) {
+[[gnu::always_inline]] inline Source::Step Source::SendCommand(TxPacket& out) {
   if (unsent_ == 0) {
     if (send_.Waiting() == 0) return Step::kNothing;
-    command_ = send_.Read();
+    send_.Read(command_);
     const urnic_rud_status status = Begin();
     if (status != URNIC_RUD_SENT) {
       unsent_ = 0;
@@ -346,11 +313,15 @@ Source::Step Source::SendCommand(TxPacket& out) {
   return sends ? Step::kPacket : Step::kDone;
 }
 
-bool Source::SendCommandPacket(TxPacket& out) {
+[[gnu::always_inline]] inline bool Source::SendCommandPacket(TxPacket& out) {
   out.peer = command_.peer;
   out.path = command_.path;
   out.context = TxPacket::kNoContext;
-  if (command_.opcode == URNIC_RUD_WRITE) return SendWritePacket(out);
+  return command_.opcode == URNIC_RUD_WRITE ? SendWritePacket(out)
+                                            : SendOtherPacket(out);
+}
+
+bool Source::SendOtherPacket(TxPacket& out) {
   unsent_ = 0;
   wire::Appender appender(out.headers);
   wire::RudTransfer transfer;
@@ -364,7 +335,7 @@ bool Source::SendCommandPacket(TxPacket& out) {
     std::memcpy(tag.bytes, command_.tag, sizeof(tag.bytes));
     appender.Append(base);
     appender.Append(tag);
-    out.payload = source_;
+    out.payload = send_.SlotAddress();
     out.payload_bytes = command_.bytes;
     out.payload_in_ring = true;
   } else if (command_.opcode == URNIC_RUD_READ) {
@@ -384,25 +355,49 @@ bool Source::SendCommandPacket(TxPacket& out) {
     appender.Append(ToWire(ContextId::Of(command_.local_context)));
   }
   out.header_bytes = static_cast<uint16_t>(appender.size());
+  const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+  if (command_.opcode == URNIC_RUD_PACKET && is_inline) AppendInline(out, 0);
   return true;
 }
 
-bool Source::SendWritePacket(TxPacket& out) {
+// The payload of the packet is a part of our copy of the command: it is not
+// read again, and it costs no call.
+[[gnu::always_inline]] inline void Source::AppendInline(TxPacket& out,
+                                                        uint32_t offset) const {
+  uint8_t* const to = out.headers + out.header_bytes;
+  const uint8_t* const from = command_.data + offset;
+  if (out.payload_bytes == sizeof(uint64_t)) {
+    std::memcpy(to, from, sizeof(uint64_t));
+  } else {
+    std::memcpy(to, from, out.payload_bytes);
+  }
+  out.header_bytes =
+      static_cast<uint16_t>(out.header_bytes + out.payload_bytes);
+  out.payload_bytes = 0;
+}
+
+[[gnu::always_inline]] inline bool Source::SendWritePacket(TxPacket& out) {
   const auto number = static_cast<uint8_t>(std::countr_zero(unsent_));
   unsent_ &= unsent_ - 1;
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
-  wire::RudBase base = BaseOf(RudType::kData);
-  base.flags = to_fifo ? wire::kRudToFifo : 0;
-  const DataPlace place = {.to = ContextId::Of(command_.context),
-                           .from = ContextId::Of(command_.local_context),
-                           .tid = command_.tid,
-                           .pvo = command_.remote_pvo,
-                           .total = command_.bytes,
-                           .stride = command_.stride};
-  const uint32_t offset = AppendData(out, base, place, number);
-  out.payload_in_ring = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-  if (out.payload_in_ring) {
-    out.payload = source_ + offset;
+  const uint32_t offset = WriteDataHeaders(
+      out,
+      {.flags = static_cast<uint8_t>(to_fifo ? wire::kRudToFifo : 0),
+       .path = command_.path,
+       .notify = command_.notify,
+       .job = config_.job,
+       .window = command_.window,
+       .source_window = config_.number,
+       .to = ContextId::Of(command_.context),
+       .from = ContextId::Of(command_.local_context),
+       .tid = command_.tid,
+       .pvo = command_.remote_pvo,
+       .total = command_.bytes,
+       .stride = command_.stride},
+      number);
+  out.payload_in_ring = false;
+  if ((command_.flags & URNIC_RUD_INLINE_DATA) != 0) {
+    AppendInline(out, offset);
     return true;
   }
   // Again: the registration may have ended since.
@@ -438,7 +433,7 @@ wire::RudBase Source::BaseOf(RudType type, const Answer& answer) const {
   return base;
 }
 
-bool Source::SendAnswer(TxPacket& out) {
+[[gnu::always_inline]] inline bool Source::SendAnswer(TxPacket& out) {
   if (answers_.empty()) return false;
   const Answer& first = answers_.Front();
   out.peer = first.peer;
@@ -456,7 +451,8 @@ bool Source::SendAnswer(TxPacket& out) {
 // As many as go the same way to the same window: on another path they would say
 // something wrong about that of their transfer.
 void Source::SendCompletions(TxPacket& out) {
-  const Answer first = answers_.Front();
+  // Nothing is added meanwhile.
+  const Answer& first = answers_.Front();
   wire::RudBase base = BaseOf(RudType::kCompletion, first);
   wire::Appender appender(out.headers + sizeof(base));
   for (uint32_t i = 0; i < wire::kRudMaxCompletions && !answers_.empty(); ++i) {
@@ -502,18 +498,22 @@ bool Source::SendReadPacket(TxPacket& out) {
   const auto number = static_cast<uint8_t>(std::countr_zero(context.unsent));
   context.unsent &= context.unsent - 1;
   const ContextId own = {contexts_.NumberOf(context), context.key};
-  wire::RudBase base =
-      BaseOf(RudType::kData, context.peer_window, context.path);
-  base.notify = context.notify;
-  base.flags = wire::kRudAnswersRead;
-  if (context.marked) base.flags |= wire::kRudMarked;
-  const DataPlace place = {.to = context.peer_context,
-                           .from = own,
-                           .tid = context.tid,
-                           .pvo = context.target_pvo,
-                           .total = context.total,
-                           .stride = context.stride};
-  const uint32_t offset = AppendData(out, base, place, number);
+  const uint32_t offset = WriteDataHeaders(
+      out,
+      {.flags = static_cast<uint8_t>(wire::kRudAnswersRead |
+                                     (context.marked ? wire::kRudMarked : 0)),
+       .path = context.path,
+       .notify = context.notify,
+       .job = config_.job,
+       .window = context.peer_window,
+       .source_window = config_.number,
+       .to = context.peer_context,
+       .from = own,
+       .tid = context.tid,
+       .pvo = context.target_pvo,
+       .total = context.total,
+       .stride = context.stride},
+      number);
   out.peer = context.peer;
   out.path = context.path;
   out.context = own.number;

@@ -80,7 +80,9 @@ class Source {
   urnic_rud_status TakeContext(Context*& context);
   // False: the memory of the command may no longer be read.
   bool SendCommandPacket(TxPacket& out);
+  bool SendOtherPacket(TxPacket& out);
   bool SendWritePacket(TxPacket& out);
+  void AppendInline(TxPacket& out, uint32_t offset) const;
 
   // Of a packet; of one of the command; of one that answers.
   wire::RudBase BaseOf(wire::RudType type, uint32_t window, uint8_t path) const;
@@ -99,7 +101,6 @@ class Source {
   bool failed_ = false;
   bool reads_turn_ = false;
   uint64_t unsent_ = 0;  // packets of command_
-  uint64_t source_ = 0;  // the address of its payload in the rings
   urnic_rud_send command_ = {};
   // Contexts that answer reads: a list.
   uint32_t reads_ = 0;
