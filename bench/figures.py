@@ -23,7 +23,8 @@ HISTORY = ROOT / "bench" / "history.jsonl"
 GOODPUT = ROOT / "tests" / "sim" / "goldens" / "goodput.txt"
 LOOPS = ("wire/parse", "rc/requester_write8", "rc/responder_write8",
          "engine/write/8/list_of_32", "engine/half_trip",
-         "engine/iwarp/write/8/list_of_32", "engine/iwarp/half_trip")
+         "engine/iwarp/write/8/list_of_32", "engine/iwarp/half_trip",
+         "rud/upper_write_8", "engine/rud/write/8/list_of_32")
 TOLERANCE = 0.02
 MORE_RUNS = 3
 # Instructions per packet, per write, and per half trip on the cheapest port.
@@ -35,6 +36,8 @@ CEILINGS = {
     "instructions, engine/half_trip": 5500,
     "instructions, engine/iwarp/write/8/list_of_32": 2800,
     "instructions, engine/iwarp/half_trip": 10000,
+    "instructions, rud/upper_write_8": 700,
+    "instructions, engine/rud/write/8/list_of_32": 2600,
     "bytes, RcQp": 1152,
 }
 

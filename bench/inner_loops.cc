@@ -64,6 +64,7 @@ int Run(int argc, char** argv) {
   AddRudLoops(loops);
   if (eal) {
     AddEngineLoops(loops);
+    AddRudEngineLoops(loops);
     AddIwarpLoops(loops);
   }
   for (const Loop& loop : loops) {

@@ -23,6 +23,7 @@ void AddMemoryLoops(std::vector<Loop>& loops);
 void AddRcLoops(std::vector<Loop>& loops);
 void AddEngineLoops(std::vector<Loop>& loops);
 void AddRudLoops(std::vector<Loop>& loops);
+void AddRudEngineLoops(std::vector<Loop>& loops);
 void AddIwarpLoops(std::vector<Loop>& loops);
 
 // Counts the instructions that this thread retires in user mode, if the kernel

@@ -4,18 +4,21 @@ namespace urnic {
 
 template <typename Sink>
 void RudReceiver::OnFrame(const wire::FrameView& view, rte_mbuf* frame) {
-  rud::RxPacket packet;
   RudWindow* window = nullptr;
+  rud::RxPacket& packet = packets_[count_];
   const RxVerdict verdict = Take(view, packet, window);
   if (verdict != RxVerdict::kAccept) {
     sink_->FlowSink::Count(verdict);
     if constexpr (Sink::kTraces) sink_->OnNotSteered(verdict, *frame);
     return;
   }
-  if (window != window_ || count_ == rud::kBurstMax) Finish<Sink>();
+  if (window != window_ || count_ == rud::kBurstMax) {
+    const rud::RxPacket first = packet;
+    Finish<Sink>();
+    packets_[0] = first;
+  }
   window_ = window;
-  frames_[count_] = frame;
-  packets_[count_++] = packet;
+  frames_[count_++] = frame;
 }
 
 template <typename Sink>
@@ -24,8 +27,8 @@ void RudReceiver::FinishBurst() {
   const uint32_t count = std::exchange(count_, 0);
   sink_->Begin();
   uint32_t next = 0;
-  const FlowResult result =
-      window.OnBurst({packets_, count}, *sink_, [&](RxVerdict verdict) {
+  const FlowResult result = window.OnBurst(
+      {packets_, count}, placements_, *sink_, [&](RxVerdict verdict) {
         if constexpr (Sink::kTraces)
           sink_->OnRudPacket(window, verdict, *frames_[next]);
         ++next;
@@ -52,6 +55,7 @@ RxVerdict RudReceiver::Take(const wire::FrameView& view, rud::RxPacket& packet,
   if (!wire::RudCrcHolds(peer->received, {view.payload, view.payload_bytes})) {
     return RxVerdict::kRudBadCrc;
   }
+  packet.third_peer = 0;  // its place has had another packet
   if (rud::HasThird(packet.type)) {
     const RudPeer* const third = window->FindPeerBy(
         view.dst, packet.third().address, packet.third().number());

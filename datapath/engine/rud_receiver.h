@@ -49,7 +49,9 @@ class RudReceiver {
   Network* network_ = nullptr;
   RudWindow* window_ = nullptr;  // of the packets
   uint32_t count_ = 0;
-  rud::RxPacket packets_[rud::kBurstMax];
+  // The last place is for a packet that turns out to be of another window.
+  rud::RxPacket packets_[rud::kBurstMax + 1];
+  Placement placements_[rud::kBurstMax];
   rte_mbuf* frames_[rud::kBurstMax];
 };
 

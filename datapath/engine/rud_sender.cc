@@ -18,6 +18,16 @@ void WritePorts(uint8_t* udp, uint8_t path) {
   ports.dst_port = wire::Be<uint16_t>(wire::kRudUdpPort);
 }
 
+// A word is stored, since a word will be read.
+void SetKey(uint8_t* base, uint32_t key) {
+  constexpr size_t kAt = offsetof(wire::RudBase, key);
+  static_assert(offsetof(wire::RudBase, window) == kAt + sizeof(key));
+  uint64_t key_window;
+  std::memcpy(&key_window, base + kAt, sizeof(key_window));
+  key_window = key_window >> 32 << 32 | __builtin_bswap32(key);
+  std::memcpy(base + kAt, &key_window, sizeof(key_window));
+}
+
 }  // namespace
 
 template <typename Sink>
@@ -57,10 +67,9 @@ bool RudSender::Build(const RudPeer& peer, const rud::TxPacket& packet,
   headers.Write(start, bytes);
   uint8_t* at = start + headers.size();
   WritePorts(at - sizeof(wire::Udp), packet.path);
-  std::memcpy(at, packet.headers, packet.header_bytes);
-  reinterpret_cast<wire::RudBase*>(at)->key = wire::Be<uint32_t>(peer.key);
+  SetKey(packet.headers, peer.key);
   wire::Crc32c crc = peer.sent;
-  crc.Add({at, packet.header_bytes});
+  crc.AddCopied(at, {packet.headers, packet.header_bytes});
   at += packet.header_bytes;
   const auto* const payload = reinterpret_cast<const void*>(packet.payload);
   if (packet.payload_bytes >= kHashOnTheWay) {

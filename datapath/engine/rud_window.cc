@@ -68,14 +68,16 @@ bool RudWindow::RemovePeer(uint32_t number) {
   const RudPeer* const peer = FindPeer(number);
   if (peer == nullptr) return false;
   peers_by_address_.erase(AddressOf(*peer));
+  last_heard_ = nullptr;
   peers_[number % kMaxPeers] = nullptr;
   return true;
 }
 
-RudPeer* RudWindow::FindPeerBy(const wire::Gid& local, const wire::Gid& remote,
-                               uint32_t number) const {
+const RudPeer* RudWindow::SearchPeer(const wire::Gid& local,
+                                     const wire::Gid& remote, uint32_t number) {
   const auto found = peers_by_address_.find({local, remote, number});
-  return found == peers_by_address_.end() ? nullptr : found->second;
+  if (found == peers_by_address_.end()) return nullptr;
+  return last_heard_ = found->second;
 }
 
 std::optional<rud::ContextId> RudWindow::AcquireContext() {

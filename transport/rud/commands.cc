@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "transport/mem/mr_table.h"
+#include "transport/rud/data_headers.h"
 #include "transport/rud/headers.h"
 #include "transport/rud/source.h"
 #include "transport/wire/appender.h"
@@ -39,7 +40,8 @@ wire::RudRead ReadOf(const urnic_rud_send& command, uint64_t target) {
 
 }  // namespace
 
-urnic_rud_status Source::TakeContext(Context*& context) {
+[[gnu::always_inline]] inline urnic_rud_status Source::TakeContext(
+    Context*& context) {
   context =
       contexts_.Find(ContextId::Of(command_.local_context), config_.number);
   if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
@@ -58,7 +60,7 @@ void Source::BeginTransfer(Context& context, bool awaits) {
   context.count_only = (command_.flags & URNIC_RUD_COUNT_ONLY) != 0;
 }
 
-urnic_rud_status Source::BeginWrite() {
+[[gnu::always_inline]] inline urnic_rud_status Source::BeginWrite() {
   if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
       command_.stride > config_.max_payload) {
     return URNIC_RUD_BAD_REQUEST;
@@ -72,9 +74,7 @@ urnic_rud_status Source::BeginWrite() {
     const urnic_rud_status status = TakeContext(context);
     if (status != URNIC_RUD_SENT) return status;
   }
-  if (is_inline) {
-    source_ = inline_address_;
-  } else {
+  if (!is_inline) {
     const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
                                              command_.bytes, mem::kLocalRead);
     if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
@@ -164,7 +164,6 @@ urnic_rud_status Source::BeginPacket() {
       (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
     return URNIC_RUD_BAD_REQUEST;
   }
-  source_ = is_inline ? inline_address_ : send_.SlotAddress();
   unsent_ = 1;
   return URNIC_RUD_SENT;
 }
@@ -227,7 +226,7 @@ urnic_rud_status Source::BeginOnCounter() {
   return URNIC_RUD_SENT;
 }
 
-urnic_rud_status Source::Begin() {
+[[gnu::always_inline]] inline urnic_rud_status Source::Begin() {
   constexpr uint8_t kFlags =
       URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO | URNIC_RUD_COUNT_ONLY;
   if ((command_.flags & ~kFlags) != 0 || !IsCountable() ||
@@ -263,12 +262,9 @@ urnic_rud_status Source::Begin() {
 void Source::ReadCommand() {
   was_held_ = conditions_.HasReady();
   if (was_held_) {
-    const urnic_rud_send& held = conditions_.Take();
-    command_ = held;
-    inline_address_ = reinterpret_cast<uint64_t>(held.data);
+    command_ = conditions_.Take();
   } else {
-    command_ = send_.Read();
-    inline_address_ = send_.InlineAddress();
+    send_.Read(command_);
   }
 }
 
@@ -308,11 +304,15 @@ Source::Step Source::SendCommand(TxPacket& out) {
   return sends ? Step::kPacket : Step::kDone;
 }
 
-bool Source::SendCommandPacket(TxPacket& out) {
+[[gnu::always_inline]] inline bool Source::SendCommandPacket(TxPacket& out) {
   out.peer = command_.peer;
   out.path = command_.path;
   out.context = TxPacket::kNoContext;
-  if (command_.opcode == URNIC_RUD_WRITE) return SendWritePacket(out);
+  return command_.opcode == URNIC_RUD_WRITE ? SendWritePacket(out)
+                                            : SendOtherPacket(out);
+}
+
+bool Source::SendOtherPacket(TxPacket& out) {
   unsent_ = 0;
   wire::Appender appender(out.headers);
   wire::RudTransfer transfer;
@@ -326,7 +326,7 @@ bool Source::SendCommandPacket(TxPacket& out) {
     std::memcpy(tag.bytes, command_.tag, sizeof(tag.bytes));
     appender.Append(base);
     appender.Append(tag);
-    out.payload = source_;
+    out.payload = send_.SlotAddress();
     out.payload_bytes = command_.bytes;
     out.payload_in_ring = true;
   } else if (command_.opcode == URNIC_RUD_READ) {
@@ -347,25 +347,49 @@ bool Source::SendCommandPacket(TxPacket& out) {
     appender.Append(ToWire(ContextId::Of(command_.local_context)));
   }
   out.header_bytes = static_cast<uint16_t>(appender.size());
+  const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+  if (command_.opcode == URNIC_RUD_PACKET && is_inline) AppendInline(out, 0);
   return true;
 }
 
-bool Source::SendWritePacket(TxPacket& out) {
+// The payload of the packet is a part of our copy of the command: it is not
+// read again, and it costs no call.
+[[gnu::always_inline]] inline void Source::AppendInline(TxPacket& out,
+                                                        uint32_t offset) const {
+  uint8_t* const to = out.headers + out.header_bytes;
+  const uint8_t* const from = command_.data + offset;
+  if (out.payload_bytes == sizeof(uint64_t)) {
+    std::memcpy(to, from, sizeof(uint64_t));
+  } else {
+    std::memcpy(to, from, out.payload_bytes);
+  }
+  out.header_bytes =
+      static_cast<uint16_t>(out.header_bytes + out.payload_bytes);
+  out.payload_bytes = 0;
+}
+
+[[gnu::always_inline]] inline bool Source::SendWritePacket(TxPacket& out) {
   const auto number = static_cast<uint8_t>(std::countr_zero(unsent_));
   unsent_ &= unsent_ - 1;
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
-  wire::RudBase base = BaseOf(RudType::kData);
-  base.flags = to_fifo ? wire::kRudToFifo : 0;
-  const DataPlace place = {.to = ContextId::Of(command_.context),
-                           .from = ContextId::Of(command_.local_context),
-                           .tid = command_.tid,
-                           .pvo = command_.remote_pvo,
-                           .total = command_.bytes,
-                           .stride = command_.stride};
-  const uint32_t offset = AppendData(out, base, place, number);
-  out.payload_in_ring = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-  if (out.payload_in_ring) {
-    out.payload = source_ + offset;
+  const uint32_t offset = WriteDataHeaders(
+      out,
+      {.flags = static_cast<uint8_t>(to_fifo ? wire::kRudToFifo : 0),
+       .path = command_.path,
+       .notify = command_.notify,
+       .job = config_.job,
+       .window = command_.window,
+       .source_window = config_.number,
+       .to = ContextId::Of(command_.context),
+       .from = ContextId::Of(command_.local_context),
+       .tid = command_.tid,
+       .pvo = command_.remote_pvo,
+       .total = command_.bytes,
+       .stride = command_.stride},
+      number);
+  out.payload_in_ring = false;
+  if ((command_.flags & URNIC_RUD_INLINE_DATA) != 0) {
+    AppendInline(out, offset);
     return true;
   }
   // Again: the registration may have ended since.

@@ -1,6 +1,7 @@
 #pragma once
 
-// What the headers of packets say: who sent one, and where data belongs.
+// What the headers of packets say of who sent one, and of third parties. Those
+// of data are in data_headers.h.
 
 #include <cstdint>
 
@@ -28,42 +29,6 @@ inline Party ThirdOf(const RxPacket& packet) {
 inline uint8_t WishesOf(const RxPacket& packet) {
   return HasThird(packet.type) ? packet.base->notify
                                : packet.base->notify & ~wire::kRudNotifyThird;
-}
-
-// The fields by which a data packet says where it belongs.
-struct DataPlace {
-  ContextId to;
-  ContextId from;
-  uint64_t tid;
-  uint64_t pvo;  // of the transfer
-  uint32_t total;
-  uint16_t stride;
-};
-
-// Appends the headers of packet `number`, and returns its payload's offset in
-// the transfer.
-inline uint32_t AppendData(TxPacket& out, wire::RudBase base,
-                           const DataPlace& place, uint8_t number) {
-  using wire::Be;
-  const uint32_t offset = uint32_t{number} * place.stride;
-  out.payload_bytes = wire::RudPayloadOf(place.total, place.stride, number);
-  base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(out.payload_bytes));
-  wire::RudTransfer transfer;
-  transfer.context = ToWire(place.to);
-  transfer.tid = Be<uint64_t>(place.tid);
-  wire::RudData data;
-  data.pvo = Be<uint64_t>(place.pvo + offset);
-  data.total = Be<uint32_t>(place.total);
-  data.offset = Be<uint32_t>(offset);
-  data.stride = Be<uint16_t>(place.stride);
-  data.number = number;
-  data.source = ToWire(place.from);
-  wire::Appender appender(out.headers);
-  appender.Append(base);
-  appender.Append(transfer);
-  appender.Append(data);
-  out.header_bytes = static_cast<uint16_t>(appender.size());
-  return offset;
 }
 
 // Appends the third header, the last of a packet's.

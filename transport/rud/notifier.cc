@@ -17,9 +17,7 @@ urnic_rud_receive Notifier::EntryOf(const Context& context,
 
 void Notifier::TellComplete(Context& context) {
   if (context.owes_target) {
-    urnic_rud_receive entry = EntryOf(context, URNIC_RUD_GOT_TRANSFER);
-    entry.total = context.total;
-    context.owes_target = !fifo_.Push(entry, {});
+    context.owes_target = !Tell(context, URNIC_RUD_GOT_TRANSFER, context.total);
   }
   const auto tell = [&](const Party& to) {
     (void)answers_.Add({.marked = context.marked,

@@ -21,6 +21,26 @@ class Notifier {
 
   // An entry about a transfer of this context.
   urnic_rud_receive EntryOf(const Context& context, urnic_rud_entry type) const;
+  // Adds such an entry, of a transfer of so many bytes. Written where it
+  // belongs: building and copying it took 5 % of the time of an 8-byte write.
+  bool Tell(const Context& context, urnic_rud_entry type, uint32_t total) {
+    urnic_rud_receive* const to = fifo_.Next();
+    if (to == nullptr) return false;
+    to->bytes = to->stride = 0;
+    to->source_window = context.other.window;
+    to->peer = context.other.peer;
+    to->context = IdOf(context).value();
+    to->tid = context.tid;
+    to->total = total;
+    to->offset = 0;
+    to->pvo = to->reserved[0] = to->reserved[1] = 0;
+    fifo_.PushNext(
+        {.type = static_cast<uint8_t>(type),
+         .flags = static_cast<uint8_t>(context.marked ? URNIC_RUD_MARKED : 0),
+         .path = context.path,
+         .number = 0});
+    return true;
+  }
   // The transfer is complete, and its bytes are in memory: tells those that
   // want to know, and the target only if it was not told before.
   void TellComplete(Context& context);

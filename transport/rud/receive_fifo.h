@@ -7,6 +7,7 @@
 // Thread: the holder of the engine's token.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -40,24 +41,39 @@ class ReceiveFifo {
   // before is then in memory. REQUIRES: payload.size() <= slot_bytes(). False:
   // it is full, or the program's index makes no sense.
   bool Push(const urnic_rud_receive& entry, std::span<const uint8_t> payload) {
-    const uint32_t consumer =
-        std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
-    if (producer_ - consumer > mask_) return false;
-    const uint32_t place = producer_++ & mask_;
+    urnic_rud_receive* const to = Next();
+    if (to == nullptr) return false;
     if (!payload.empty()) {
+      const uint32_t place = producer_ & mask_;
       std::memcpy(slots_ + size_t{place} * slot_bytes_, payload.data(),
                   payload.size());
     }
-    urnic_rud_receive& to = entries_[place];
-    // Document C: the first line of an entry, by which the program sees that
-    // there is one, is written when all else is in memory
-    constexpr size_t kFirst = sizeof(uint32_t);
-    std::memcpy(reinterpret_cast<uint8_t*>(&to) + kFirst,
-                reinterpret_cast<const uint8_t*>(&entry) + kFirst,
-                sizeof(entry) - kFirst);
-    std::memcpy(&firsts_[place], &entry, kFirst);
+    std::memcpy(reinterpret_cast<uint8_t*>(to) + kFirstBytes,
+                reinterpret_cast<const uint8_t*>(&entry) + kFirstBytes,
+                sizeof(entry) - kFirstBytes);
+    PushNext({entry.type, entry.flags, entry.path, entry.number});
     return true;
   }
+
+  // The same in two steps: the entry that the caller fills from `bytes` on, or
+  // null; and its first word.
+  urnic_rud_receive* Next() {
+    const uint32_t consumer =
+        std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
+    return producer_ - consumer > mask_ ? nullptr
+                                        : &entries_[producer_ & mask_];
+  }
+  // Document C: the first line of an entry, by which the program sees that
+  // there is one, is written when all else is in memory
+  struct First {
+    uint8_t type;
+    uint8_t flags;
+    uint8_t path;
+    uint8_t number;
+  };
+  // REQUIRES: Next() != null
+  void PushNext(First first) { firsts_[producer_++ & mask_] = Word(first); }
+
   void Publish() {
     if (published_ == producer_) return;
     for (; published_ != producer_; ++published_) {
@@ -70,6 +86,14 @@ class ReceiveFifo {
   }
 
  private:
+  static constexpr size_t kFirstBytes = sizeof(First);
+  static_assert(offsetof(urnic_rud_receive, bytes) == kFirstBytes);
+
+  static uint32_t Word(First first) {
+    return uint32_t{first.number} << 24 | uint32_t{first.path} << 16 |
+           uint32_t{first.flags} << 8 | first.type;
+  }
+
   urnic_rud_receive* const entries_;
   const uint32_t mask_;
   urnic_queue_indices* const indices_;

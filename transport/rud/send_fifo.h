@@ -44,18 +44,13 @@ class SendFifo {
     return held <= mask_ + 1 && held > done ? held - done : 0;
   }
   // REQUIRES: Waiting() != 0
-  urnic_rud_send Read() const {
-    urnic_rud_send entry;
+  void Read(urnic_rud_send& entry) const {
     std::memcpy(&entry, &Entry(), sizeof(entry));
-    return entry;
   }
   // Where the payload of the first entry is.
   uint64_t SlotAddress() const {
     return reinterpret_cast<uint64_t>(slots_ +
                                       size_t{consumer_ & mask_} * slot_bytes_);
-  }
-  uint64_t InlineAddress() const {
-    return reinterpret_cast<uint64_t>(Entry().data);
   }
   // The first entry is done.
   void Finish(urnic_rud_status status) {

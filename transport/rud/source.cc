@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "transport/mem/mr_table.h"
+#include "transport/rud/data_headers.h"
 #include "transport/rud/headers.h"
 #include "transport/wire/appender.h"
 
@@ -199,7 +200,7 @@ wire::RudBase Source::BaseOf(RudType type, const Answer& answer) const {
   return base;
 }
 
-bool Source::SendAnswer(TxPacket& out) {
+[[gnu::always_inline]] inline bool Source::SendAnswer(TxPacket& out) {
   if (answers_.empty()) return false;
   const Answer& first = answers_.Front();
   out.peer = first.to.peer;
@@ -217,7 +218,8 @@ bool Source::SendAnswer(TxPacket& out) {
 // As many as go the same way to the same window: on another path they would say
 // something wrong about that of their transfer.
 void Source::SendCompletions(TxPacket& out) {
-  const Answer first = answers_.Front();
+  // Nothing is added meanwhile.
+  const Answer& first = answers_.Front();
   wire::RudBase base = BaseOf(RudType::kCompletion, first);
   wire::Appender appender(out.headers + sizeof(base));
   for (uint32_t i = 0; i < wire::kRudMaxCompletions && !answers_.empty(); ++i) {
@@ -263,19 +265,27 @@ bool Source::SendReadPacket(TxPacket& out) {
   context.unsent &= context.unsent - 1;
   const ContextId own = {contexts_.NumberOf(context), context.key};
   const bool is_third = context.third.peer != 0;
-  wire::RudBase base = BaseOf(is_third ? RudType::kThirdData : RudType::kData,
-                              context.other.window, context.path);
-  base.notify = context.notify;
   // The target of third-party data has asked for nothing.
-  if (!is_third) base.flags = wire::kRudAnswersRead;
-  if (!is_third && context.marked) base.flags |= wire::kRudMarked;
-  const DataPlace place = {.to = context.other.context,
-                           .from = own,
-                           .tid = context.tid,
-                           .pvo = context.target_pvo,
-                           .total = context.total,
-                           .stride = context.stride};
-  const uint32_t offset = AppendData(out, base, place, number);
+  const uint8_t flags =
+      is_third ? 0
+               : static_cast<uint8_t>(wire::kRudAnswersRead |
+                                      (context.marked ? wire::kRudMarked : 0));
+  const uint32_t offset =
+      WriteDataHeaders(out,
+                       {.type = is_third ? RudType::kThirdData : RudType::kData,
+                        .flags = flags,
+                        .path = context.path,
+                        .notify = context.notify,
+                        .job = config_.job,
+                        .window = context.other.window,
+                        .source_window = config_.number,
+                        .to = context.other.context,
+                        .from = own,
+                        .tid = context.tid,
+                        .pvo = context.target_pvo,
+                        .total = context.total,
+                        .stride = context.stride},
+                       number);
   if (is_third) AppendThird(out, context.third);
   out.peer = context.other.peer;
   out.path = context.path;

@@ -98,7 +98,9 @@ class Source {
   void BeginTransfer(Context& context, bool awaits);
   // False: the memory of the command may no longer be read.
   bool SendCommandPacket(TxPacket& out);
+  bool SendOtherPacket(TxPacket& out);
   bool SendWritePacket(TxPacket& out);
+  void AppendInline(TxPacket& out, uint32_t offset) const;
 
   // Of a packet; of one of the command; of one that answers.
   wire::RudBase BaseOf(wire::RudType type, uint32_t window, uint8_t path) const;
@@ -118,10 +120,8 @@ class Source {
   bool failed_ = false;
   bool reads_turn_ = false;
   uint64_t unsent_ = 0;  // packets of command_
-  uint64_t source_ = 0;  // the address of its payload in the rings
   urnic_rud_send command_ = {};
-  bool was_held_ = false;        // command_ is one of conditions_
-  uint64_t inline_address_ = 0;  // of its payload
+  bool was_held_ = false;  // command_ is one of conditions_
   // Contexts that answer reads: a list.
   uint32_t reads_ = 0;
   uint32_t first_read_ = 0;

@@ -5,7 +5,8 @@
 
 namespace urnic::rud {
 
-Context* Target::FindContext(const RxPacket& packet, RxVerdict& verdict) {
+[[gnu::always_inline]] inline Context* Target::FindContext(
+    const RxPacket& packet, RxVerdict& verdict) {
   Context* const context =
       contexts_.Find(IdOf(packet.transfer().context), config_.number, verdict);
   if (context == nullptr) return nullptr;
@@ -43,7 +44,8 @@ RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
   return RxVerdict::kAccept;
 }
 
-RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
+[[gnu::always_inline]] inline RxVerdict Target::Follow(Context& context,
+                                                       const RxPacket& packet) {
   const wire::RudData& data = packet.data();
   const uint64_t tid = packet.transfer().tid.value();
   const bool is_new = tid != context.tid;
@@ -88,8 +90,8 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
   return RxVerdict::kRudAnsweredAgain;
 }
 
-RxVerdict Target::Translate(Context& context, const RxPacket& packet,
-                            Placement& placement) {
+[[gnu::always_inline]] inline RxVerdict Target::Translate(
+    Context& context, const RxPacket& packet, Placement& placement) {
   const wire::RudData& data = packet.data();
   const Pvo pvo = {data.pvo.value()};
   const bool is_reading = IsReading(context);
@@ -129,7 +131,7 @@ void Target::OnPlacementFault(const Placement& placement) {
   if (context.state == ContextState::kReceiving) notifier_.End(context, 0);
 }
 
-void Target::Touch(Context& context) {
+[[gnu::always_inline]] inline void Target::Touch(Context& context) {
   if (context.touched) return;
   context.touched = true;
   touched_[touched_count_++] = contexts_.NumberOf(context);

@@ -19,8 +19,9 @@ struct RxPacket : wire::RudPacket {
   bool marked = false;  // by ECN
 };
 
-// One packet to transmit. The window writes all headers of RUD, and the entries
-// of a completion, to `headers`; the caller knows the protection key of the
+// One packet to transmit. The window writes all headers of RUD, the entries of
+// a completion, and payload that a command has inline, to `headers`. The caller
+// knows the protection key of the
 // peer's window and writes it to the base header, copies the payload after the
 // headers, appends the CRC, and puts the path's headers in front.
 struct TxPacket {

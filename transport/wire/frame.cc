@@ -133,6 +133,8 @@ RxVerdict ParseArp(Reader reader, FrameView& out) {
 }  // namespace
 
 RxVerdict ParseAnyFrame(std::span<const uint8_t> frame, FrameView& out) {
+  // Without this, 80 instructions more for each packet of RUD.
+  if (ParsePlainFrame<kRudUdpPort>(frame, out)) return RxVerdict::kRud;
   out = FrameView();
   Reader reader(frame);
   out.eth = reader.Take<Ethernet>();

@@ -95,8 +95,10 @@ inline bool FieldsAre(const void* at, std::array<uint8_t, 4> mask,
          std::bit_cast<uint32_t>(value);
 }
 
-// The fast path: a valid untagged IPv4 RoCEv2 packet. ParseAnyFrame() handles
-// all other frames and names their faults.
+// The fast path: a valid untagged IPv4 packet for this UDP port, which is that
+// of RoCEv2 or RUD. ParseAnyFrame() handles all other frames and names their
+// faults.
+template <uint16_t kPort>
 [[nodiscard]] inline bool ParsePlainFrame(std::span<const uint8_t> frame,
                                           FrameView& out) {
   Reader reader(frame);
@@ -113,7 +115,7 @@ inline bool FieldsAre(const void* at, std::array<uint8_t, 4> mask,
       FieldsAre(&ip.flags_fragment,
                 {Ipv4::kFragmentMask >> 8, Ipv4::kFragmentMask & 0xff, 0, 0xff},
                 {0, 0, 0, kIpProtocolUdp}) &&
-      udp.dst_port.value() == kRoceUdpPort &&
+      udp.dst_port.value() == kPort &&
       roce_bytes == ip_bytes - uint32_t{sizeof(Ipv4) + sizeof(Udp)} &&
       reader.Limit(roce_bytes) && Ipv4ChecksumHolds(ip);
   if (!plain) return false;
@@ -134,7 +136,8 @@ inline bool FieldsAre(const void* at, std::array<uint8_t, 4> mask,
 
 inline RxVerdict ParseFrame(const uint8_t* frame, size_t bytes,
                             FrameView& out) {
-  if (ParsePlainFrame({frame, bytes}, out)) return RxVerdict::kAccept;
+  if (ParsePlainFrame<kRoceUdpPort>({frame, bytes}, out))
+    return RxVerdict::kAccept;
   return ParseAnyFrame({frame, bytes}, out);
 }
 

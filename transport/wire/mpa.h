@@ -115,6 +115,8 @@ class Crc32c {
   Crc32c() = default;
   // Pieces may have any length below 2 GB.
   Crc32c& Add(std::span<const uint8_t> bytes);
+  // The same, and copies them.
+  Crc32c& AddCopied(uint8_t* to, std::span<const uint8_t> bytes);
   uint32_t value() const { return ~state_; }
   // Least significant byte first, unlike all other fields.
   void Store(uint8_t* field) const {

@@ -52,6 +52,19 @@ TEST(Crc32cTest, PiecesGiveWhatTheWholeGives) {
   }
 }
 
+TEST(Crc32cTest, ACopyHasTheBytesAndNoMore) {
+  Random random(2);
+  for (size_t bytes = 0; bytes < 300; ++bytes) {
+    Bytes message(bytes);
+    for (uint8_t& byte : message) byte = random.Byte();
+    Bytes copy(bytes + 8, 0x55);
+    EXPECT_EQ(Crc32c().AddCopied(copy.data(), message).value(),
+              Crc32c().Add(message).value());
+    message.resize(bytes + 8, 0x55);
+    EXPECT_EQ(copy, message);
+  }
+}
+
 //= RFC 5044 4.1
 TEST(FpduTest, LengthPayloadAndPaddingAreAMultipleOfFour) {
   EXPECT_EQ(FpduPadBytes(0), 2u);

@@ -184,7 +184,7 @@ inline constexpr uint32_t kRudMaxHeaderBytes =
 // How many packets a transfer has; a transfer without bytes has one.
 // REQUIRES: stride != 0.
 constexpr uint32_t RudPackets(uint32_t total, uint32_t stride) {
-  return total == 0 ? 1 : (total - 1) / stride + 1;
+  return total <= stride ? 1 : (total - 1) / stride + 1;
 }
 // A bit for each packet. REQUIRES: 1 to kRudMaxPackets.
 constexpr uint64_t RudAllPackets(uint32_t packets) {

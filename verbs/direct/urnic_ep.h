@@ -75,9 +75,10 @@ int urnic_ep_deregister(struct urnic_ep* endpoint, uint64_t pvo);
 
 /* Begin an operation. `user` is returned by its event. The memory belongs to
  * the endpoint until then. Nothing leaves before the next urnic_ep_flush() or
- * urnic_ep_poll(). EAGAIN: too many operations; poll. EMSGSIZE: more than the
- * peer can take as a message, or than URNIC_RUD_INLINE. EINVAL: no such peer.
- * EHOSTUNREACH: the peer is lost. */
+ * urnic_ep_poll(); the clock is read once for all that leave together, when the
+ * first of them begins. EAGAIN: too many operations; poll.
+ * EMSGSIZE: more than the peer can take as a message, or than URNIC_RUD_INLINE.
+ * EINVAL: no such peer. EHOSTUNREACH: the peer is lost. */
 int urnic_ep_write(struct urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
                    uint64_t remote_pvo, uint64_t bytes, uint64_t user);
 int urnic_ep_read(struct urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,

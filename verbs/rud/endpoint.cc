@@ -43,11 +43,23 @@ struct Handle : urnic_ep {
   std::unique_ptr<Sleeper> sleeper;  // null: it has not slept yet
   std::vector<std::unique_ptr<WindowAdapter>> adapters;
   std::unique_ptr<upper::Endpoint> endpoint;
+  // When the operations begin that leave with the next flush or poll: the clock
+  // takes longer than an eighth of a write.
+  Time begin;
+  bool has_begin = false;
   // Of urnic_ep_poll(), as the upper layer gives them.
   std::array<upper::Event, 64> events;
 };
 
 Handle& Of(urnic_ep* endpoint) { return *static_cast<Handle*>(endpoint); }
+
+Time TimeOfOperation(Handle& handle) {
+  if (!handle.has_begin) {
+    handle.has_begin = true;
+    handle.begin = MonotonicNow();
+  }
+  return handle.begin;
+}
 
 int ErrnoOf(Status status) {
   switch (status) {
@@ -170,37 +182,45 @@ int Deregister(urnic_ep* endpoint, uint64_t pvo) {
 
 int Write(urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
           uint64_t remote_pvo, uint64_t bytes, uint64_t user) {
-  return ErrnoOf(Of(endpoint).endpoint->Write(MonotonicNow(), peer, local_pvo,
-                                              remote_pvo, bytes, user));
+  Handle& handle = Of(endpoint);
+  return ErrnoOf(handle.endpoint->Write(TimeOfOperation(handle), peer,
+                                        local_pvo, remote_pvo, bytes, user));
 }
 
 int Read(urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
          uint64_t remote_pvo, uint64_t bytes, uint64_t user) {
-  return ErrnoOf(Of(endpoint).endpoint->Read(MonotonicNow(), peer, local_pvo,
-                                             remote_pvo, bytes, user));
+  Handle& handle = Of(endpoint);
+  return ErrnoOf(handle.endpoint->Read(TimeOfOperation(handle), peer, local_pvo,
+                                       remote_pvo, bytes, user));
 }
 
 int Send(urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo, uint64_t bytes,
          uint64_t user) {
-  return ErrnoOf(Of(endpoint).endpoint->Send(MonotonicNow(), peer, local_pvo,
-                                             bytes, user));
+  Handle& handle = Of(endpoint);
+  return ErrnoOf(handle.endpoint->Send(TimeOfOperation(handle), peer, local_pvo,
+                                       bytes, user));
 }
 
 int WriteInline(urnic_ep* endpoint, uint32_t peer, const void* data,
                 uint32_t bytes, uint64_t remote_pvo, uint64_t user) {
-  return ErrnoOf(Of(endpoint).endpoint->WriteInline(
-      MonotonicNow(), peer, {static_cast<const uint8_t*>(data), bytes},
+  Handle& handle = Of(endpoint);
+  return ErrnoOf(handle.endpoint->WriteInline(
+      TimeOfOperation(handle), peer, {static_cast<const uint8_t*>(data), bytes},
       remote_pvo, user));
 }
 
 int SendInline(urnic_ep* endpoint, uint32_t peer, const void* data,
                uint32_t bytes, uint64_t user) {
-  return ErrnoOf(Of(endpoint).endpoint->SendInline(
-      MonotonicNow(), peer, {static_cast<const uint8_t*>(data), bytes}, user));
+  Handle& handle = Of(endpoint);
+  return ErrnoOf(handle.endpoint->SendInline(
+      TimeOfOperation(handle), peer, {static_cast<const uint8_t*>(data), bytes},
+      user));
 }
 
 int Flush(urnic_ep* endpoint) {
-  Of(endpoint).endpoint->Flush();
+  Handle& handle = Of(endpoint);
+  handle.has_begin = false;
+  handle.endpoint->Flush();
   return 0;
 }
 
@@ -217,6 +237,7 @@ urnic_ep_event ToC(const upper::Event& event) {
 uint32_t Poll(urnic_ep* endpoint, urnic_ep_event* events, uint32_t most) {
   Handle& handle = Of(endpoint);
   if (most == 0) return 0;
+  handle.has_begin = false;
   for (const auto& adapter : handle.adapters) adapter->Progress();
   const std::span room(handle.events.data(),
                        std::min<size_t>(most, handle.events.size()));

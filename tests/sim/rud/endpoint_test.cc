@@ -131,6 +131,24 @@ TEST_F(EndpointTest, OperationsOfAPeerThatIsRemovedAreCanceled) {
   EXPECT_EQ(nics_[0]->contexts(), 0u);
 }
 
+TEST_F(EndpointTest, AnswersThatCameWhileTheProgramWasAwayAreHeardFirst) {
+  const auto write = [this](uint64_t user) {
+    return ends_[0]->Write(now(), 1, pvos_[0].value, pvos_[1].value, 8, user);
+  };
+  ASSERT_EQ(write(1), Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  for (const uint64_t user : {2, 3, 4}) ASSERT_EQ(write(user), Status::kOk);
+  ends_[0]->Flush();
+  const uint64_t time_outs = ends_[0]->stats().time_outs;
+  const Time back = now() + Duration::Milliseconds(20);
+  world_.At(back, [] {});
+  world_.RunUntil(back);
+  // Each poll takes one of the answers.
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(), Status::kOk);
+  EXPECT_EQ(ends_[0]->stats().time_outs, time_outs);
+  EXPECT_EQ(ends_[0]->stats().packets_again, 0u);
+}
+
 TEST_F(EndpointTest, WhatCannotBeTakenIsRefusedAtOnce) {
   const uint8_t data[33] = {};
   EXPECT_EQ(ends_[0]->WriteInline(now(), 9, std::span(data).first(8), 0, 1),

@@ -236,6 +236,7 @@ void Endpoint::Flush() {
 
 uint32_t Endpoint::Poll(Time now, std::span<Event> events) {
   core_.now = std::max(core_.now, now);
+  const bool may_time_out = MayTimeOut();
   Recycle();
   for (const std::unique_ptr<Nic>& nic : core_.nics) {
     nic->send.Collect([this, &nic](const urnic_rud_send& command) {
@@ -245,13 +246,27 @@ uint32_t Endpoint::Poll(Time now, std::span<Event> events) {
   uint32_t count = 0;
   for (const std::unique_ptr<Nic>& nic : core_.nics)
     count += PollNic(*nic, events.subspan(count));
-  if (core_.now >= core_.deadline) RunTimers();
+  if (core_.now >= core_.deadline && may_time_out) RunTimers();
   SettleWindows();
   Pump();
   Flush();
   while (count != events.size() && core_.operations.done() != 0)
     events[count++] = core_.operations.TakeDone();
   return count;
+}
+
+// While the program was away, answers have waited in the RNIC, and a peer in
+// the same thread has waited, too. A burst of them comes with each poll.
+// Without this, all that was under way was sent again whenever another program
+// had used the CPU.
+bool Endpoint::MayTimeOut() {
+  constexpr uint8_t kPolls = 4;
+  const Duration away = core_.now - polled_at_;
+  polled_at_ = core_.now;
+  if (polls_to_wait_ != 0) return --polls_to_wait_ == 0;
+  if (away < core_.config.min_time_out) return true;
+  polls_to_wait_ = kPolls - 1;
+  return false;
 }
 
 void Endpoint::Recycle() {

@@ -84,7 +84,9 @@ class Endpoint {
   // Shows the RNIC what was given to us.
   void Flush();
   // Reads the receive FIFOs, runs the timers, and fills events: how many.
-  // Messages that an earlier call has handed out end. REQUIRES: !events.empty()
+  // Messages that an earlier call has handed out end. If the last call was long
+  // ago (min_time_out), timers end with the fourth call from then on: the
+  // answers may have come meanwhile. REQUIRES: !events.empty()
   uint32_t Poll(Time now, std::span<Event> events);
   // When Poll() must be called although no entry has arrived. It may be too
   // early.
@@ -134,12 +136,15 @@ class Endpoint {
   void Free(Lane& lane);
   void Measure(Lane& lane, const urnic_rud_receive& entry, bool is_complete);
 
+  bool MayTimeOut();
   void Recycle();
   void RunTimers();
   void SettleWindows();
   void Pump();
 
   Core core_;
+  Time polled_at_;
+  uint8_t polls_to_wait_ = 0;  // before timers may end
   Sender sender_;
   Handshake handshake_;
   Recovery recovery_;

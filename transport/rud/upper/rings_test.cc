@@ -53,7 +53,9 @@ TEST(SendRing, TheRnicSeesWhatIsPublishedAndMakesRoom) {
     ring.Publish();
     EXPECT_FALSE(ring.HasUnpublished());
     for (uint32_t i = 0; i < kEntries; ++i) {
-      EXPECT_EQ(rnic.Read().tid, turn * kEntries + i);
+      urnic_rud_send read;
+      rnic.Read(read);
+      EXPECT_EQ(read.tid, turn * kEntries + i);
       rnic.Finish(i == 2 ? URNIC_RUD_OLD_TID : URNIC_RUD_SENT);
     }
     rnic.Publish();

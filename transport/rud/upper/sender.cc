@@ -142,7 +142,12 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   entry.packets = packets;
   if (operation.is_inline) {
     entry.flags = URNIC_RUD_INLINE_DATA;
-    std::memcpy(entry.data, operation.data, sizeof(entry.data));
+    // As it was written a moment ago: a longer load would wait for the store.
+    if (__builtin_expect(lane.bytes <= sizeof(uint64_t), 1)) {
+      std::memcpy(entry.data, operation.data, sizeof(uint64_t));
+    } else {
+      std::memcpy(entry.data, operation.data, sizeof(entry.data));
+    }
   } else {
     entry.local_pvo = operation.local_pvo + offset;
   }
@@ -241,7 +246,10 @@ void Sender::Start(Operation& operation) {
     }
   }
   OperationList& queue = is_message ? peer.message_queue : peer.memory_queue;
+  const bool is_behind = !queue.empty();
   queue.Append(core_.operations.all(), index);
+  // What holds back the first one ends in Poll().
+  if (is_behind) return;
   Pump(peer);
   if (peer.HasPending()) core_.Touch(peer);
 }
