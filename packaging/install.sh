@@ -72,6 +72,8 @@ for library in regcache direct; do
   copy 644 "share/doc/urnic/verbs/$library" "verbs/$library/README.md" \
     "verbs/$library/example.c"
 done
+copy 644 share/doc/urnic/verbs/direct verbs/direct/example_end.h \
+  verbs/direct/{block_service,write_set}.c
 copy 644 share/doc/urnic/packaging packaging/README.md packaging/Containerfile
 
 install -d -m 755 "$root/share/pkgconfig"

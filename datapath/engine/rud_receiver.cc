@@ -52,6 +52,11 @@ RxVerdict RudReceiver::Take(const wire::FrameView& view, rud::RxPacket& packet,
   if (!wire::RudCrcHolds(peer->received, {view.payload, view.payload_bytes})) {
     return RxVerdict::kRudBadCrc;
   }
+  if (rud::HasThird(packet.type)) {
+    const RudPeer* const third = window->FindPeerBy(
+        view.dst, packet.third().address, packet.third().number());
+    if (third != nullptr) packet.third_peer = third->number;
+  }
   packet.marked = view.congestion_experienced();
   return RxVerdict::kAccept;
 }

@@ -26,11 +26,14 @@ bool RudSender::SendOne(RudWindow& window, const rud::TxPacket& packet,
   RudPeer* const peer = window.FindPeer(packet.peer);
   const uint32_t bytes =
       packet.header_bytes + packet.payload_bytes + wire::kRudCrcBytes;
-  if (peer == nullptr || peer->path.source_gone) {
+  const RudPeer* const third = window.FindPeer(packet.third_peer);
+  if (peer == nullptr || peer->path.source_gone ||
+      (third == nullptr && packet.third_peer != 0)) {
     ++counters_->tx_source_gone;
     return false;
   }
   if (!peer->path.IsCurrent()) peer->path.Restamp();
+  if (third != nullptr) rud::ThirdAtEnd(packet).address = third->path.remote;
   rte_mbuf* const frame = tx_->PeekEmpty(0);
   if (!Build(*peer, packet, static_cast<uint16_t>(bytes), frame)) {
     window.OnGatherFault(packet);

@@ -134,6 +134,7 @@ FlowResult RudWindow::Result(Time now) {
 }
 
 void RudWindow::DescribeWork(Time, FactWriter& facts) const {
+  facts.Add("held", uint64_t{core_.held()});
   facts.Add("contexts", static_cast<uint64_t>(owned_.size()));
   facts.Add("peers",
             peers_.size() -

@@ -175,6 +175,36 @@ TEST_F(RudWindowTest, AReadBringsTheBytes) {
   EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
 }
 
+// A tells B to send to a window at A's address, which is A itself.
+TEST_F(RudWindowTest, AThirdWindowIsFoundByItsAddressAndNumber) {
+  std::iota(b_.memory(), b_.memory() + 65536, uint8_t{90});
+  urnic_rud_send command = Command(URNIC_RUD_THIRD_READ, 5000);
+  command.notify = URNIC_RUD_NOTIFY_THIRD | URNIC_RUD_NOTIFY_TARGET;
+  command.target_peer = a_.AddPeer(testing::FindPath(a_, a_), a_);
+  command.target_window = a_.window().qpn() ^ 0x10;
+  command.target_context = a_.Acquire().value();
+  a_.Post(command);
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudUnknownThird), 1u);
+  command.target_window = a_.window().qpn();
+  command.tid = 2 << 8;
+  a_.Post(command);
+  Run();
+  EXPECT_EQ(std::memcmp(a_.memory(), b_.memory(), 5000), 0);
+  EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_TRANSFER);
+  EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+}
+
+TEST_F(RudWindowTest, APacketForAThirdWindowThatIsNoPeerIsNotSent) {
+  urnic_rud_send command = Command(URNIC_RUD_THIRD_READ, 8);
+  command.notify = URNIC_RUD_NOTIFY_THIRD;
+  command.target_peer = to_b_ + 1;
+  a_.Post(command);
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudUnknownThird), 0u);
+  EXPECT_EQ(a_.engine().counters().tx_source_gone, 1u);
+}
+
 TEST_F(RudWindowTest, APacketArrivesInTheFifo) {
   urnic_rud_send command = {};
   command.opcode = URNIC_RUD_PACKET;

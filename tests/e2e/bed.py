@@ -69,27 +69,25 @@ class Tools:
 
     def __init__(self, out, built):
         self.out = pathlib.Path(out).resolve()
-        self.echo_peer = str(pathlib.Path(built).resolve() / "echo_peer")
-        self.cm_many = str(pathlib.Path(built).resolve() / "cm_many")
-        self.cm_reconnect = str(pathlib.Path(built).resolve() /
-                                "cm_reconnect")
-        self.cm_survivor = str(pathlib.Path(built).resolve() / "cm_survivor")
-        self.late_loader = str(pathlib.Path(built).resolve() / "late_loader")
-        self.impair_bridge = str(pathlib.Path(built).resolve() /
-                                 "impair_bridge")
-        self.alloc_count = str(pathlib.Path(built).resolve() /
-                               "liballoc_count.so")
-        self.plain_sockets = str(pathlib.Path(built).resolve() /
-                                 "libplain_sockets.so")
-        self.qp_keeper = str(pathlib.Path(built).resolve() / "qp_keeper")
-        self.regcache = str(pathlib.Path(built).resolve() / "regcache")
-        self.sim = str(pathlib.Path(built).resolve() / "sim")
+        built = pathlib.Path(built).resolve()
+        self.echo_peer = str(built / "echo_peer")
+        self.cm_many = str(built / "cm_many")
+        self.cm_reconnect = str(built / "cm_reconnect")
+        self.cm_survivor = str(built / "cm_survivor")
+        self.late_loader = str(built / "late_loader")
+        self.impair_bridge = str(built / "impair_bridge")
+        self.alloc_count = str(built / "liballoc_count.so")
+        self.plain_sockets = str(built / "libplain_sockets.so")
+        self.qp_keeper = str(built / "qp_keeper")
+        self.regcache = str(built / "regcache")
+        self.sim = str(built / "sim")
         self.urnic = str(self.out / "bin" / "urnic")
+        self.perf = str(self.out / "bin" / "urnic-perf")
         self.preload = str(self.out / "lib" / "liburnic-preload.so")
         self.plugin = str(self.out / "lib" / "liburnic-rdmav34.so")
 
     def missing(self):
-        wanted = [self.urnic, self.preload, self.plugin,
+        wanted = [self.urnic, self.perf, self.preload, self.plugin,
                   self.echo_peer, self.cm_many, self.cm_reconnect,
                   self.cm_survivor, self.late_loader, self.impair_bridge,
                   self.alloc_count, self.plain_sockets, self.qp_keeper,

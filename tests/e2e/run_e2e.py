@@ -45,6 +45,7 @@ import test_rdmacm  # pylint: disable=unused-import
 import test_regcache  # pylint: disable=unused-import
 import test_routes  # pylint: disable=unused-import
 import test_rsockets  # pylint: disable=unused-import
+import test_rud  # pylint: disable=unused-import
 import test_show  # pylint: disable=unused-import
 import test_trace  # pylint: disable=unused-import
 import test_ucx  # pylint: disable=unused-import

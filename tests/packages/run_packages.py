@@ -95,12 +95,15 @@ def development(scratch):
     check("hits " in said, said)
 
     # Direct verbs, the same.
-    run(["gcc", "-Wall", "-o", scratch / "windows",
-         prefix / "share/doc/urnic/verbs/direct/example.c",
-         *run(["pkg-config", "--cflags", "--libs", "urnic-dv"],
-              env=env).split()])
-    said = run([prefix / "bin/urnic", *LOOP, scratch / "windows"])
-    check("there they are" in said, said)
+    for name, words in (("example", "there they are"),
+                        ("block_service", "block 3: 4096 bytes of d"),
+                        ("write_set", "8 writes of 2048 bytes, then: all")):
+        run(["gcc", "-Wall", "-o", scratch / name,
+             prefix / f"share/doc/urnic/verbs/direct/{name}.c",
+             *run(["pkg-config", "--cflags", "--libs", "urnic-dv"],
+                  env=env).split()])
+        said = run([prefix / "bin/urnic", *LOOP, scratch / name])
+        check(words in said, said)
 
 
 def make_packages(folder, root=ROOT, **env):

@@ -51,6 +51,9 @@ _SCRIPTS = _CORE + [
 _RUD = [
     "//tests/sim:rud_main.cc",
     "//tests/sim:rud_run.cc",
+    "//tests/sim:rud_third_run.cc",
+    "//transport/rud:commands.cc",
+    "//transport/rud:conditions.cc",
     "//transport/rud:context_pool.cc",
     "//transport/rud:notifier.cc",
     "//transport/rud:source.cc",

@@ -65,6 +65,26 @@ def rud_mutants():
         old = "context->arrived == wire::RudAllPackets(context->packets)) {",
         new = "false) {",
     )
+    _mutant(
+        name = "sends_third_party_data_to_who_has_asked",
+        old = "context->other = {packet.third_peer, target.number(), IdOf(read.target)};",
+        new = "context->other = SenderOf(packet, read.target);",
+    )
+    _mutant(
+        name = "tells_the_source_for_the_third_party",
+        old = "if ((context.notify & wire::kRudNotifyThird) != 0) tell(context.third);",
+        new = "if ((context.notify & wire::kRudNotifyThird) != 0) tell(context.other);",
+    )
+    _mutant(
+        name = "counts_each_completion",
+        old = "if (context->counter != 0 && !std::exchange(context->counted, true))",
+        new = "if (context->counter != 0)",
+    )
+    _mutant(
+        name = "releases_too_early",
+        old = "values_[command.condition] >= command.value;",
+        new = "values_[command.condition] + 1 >= command.value;",
+    )
 
 def _mutant(name, old, new):
     mutant(

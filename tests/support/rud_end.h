@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -85,12 +86,27 @@ class RudEnd {
     return sends_[index % kSendEntries].status;
   }
 
+  // Windows of other ends, by the numbers that this one gives them. Those that
+  // are not there are at the address that a call names.
+  struct Peer {
+    wire::Gid address;
+    uint32_t window = 0;
+  };
+  std::map<uint32_t, Peer> peers;
+  uint32_t FindPeerBy(const wire::Gid& address, uint32_t window) const {
+    for (const auto& [number, peer] : peers) {
+      if (peer.address == address && peer.window == window) return number;
+    }
+    return 0;
+  }
+
   struct Sent {
     uint32_t peer = 0;
     std::vector<uint8_t> bytes;
   };
-  // Everything that the window has to send, to an address.
-  std::vector<Sent> Transmit(const wire::Gid& to, uint32_t most = 32) {
+  // Everything that the window has to send. `to`: the address of peers that are
+  // not in `peers`.
+  std::vector<Sent> Transmit(const wire::Gid& to = {}, uint32_t most = 32) {
     std::vector<rud::TxPacket> packets(most);
     std::vector<uint8_t> headers(most * rud::kMaxHeaderBytes);
     for (uint32_t i = 0; i < most; ++i)
@@ -104,6 +120,9 @@ class RudEnd {
         window_.OnGatherFault(packet);
         continue;
       }
+      const auto third = peers.find(packet.third_peer);
+      if (third != peers.end())
+        rud::ThirdAtEnd(packet).address = third->second.address;
       if (on_send) on_send(packet);
       Sent sent = {packet.peer, {}};
       sent.bytes.assign(packet.headers, packet.headers + packet.header_bytes);
@@ -113,7 +132,9 @@ class RudEnd {
       if (packet.payload_bytes != 0)
         sent.bytes.insert(sent.bytes.end(), payload,
                           payload + packet.payload_bytes);
-      wire::Crc32c crc = wire::RudCrcOfAddresses(config_.address, to);
+      const auto peer = peers.find(packet.peer);
+      wire::Crc32c crc = wire::RudCrcOfAddresses(
+          config_.address, peer != peers.end() ? peer->second.address : to);
       crc.Add(sent.bytes);
       sent.bytes.resize(sent.bytes.size() + wire::kRudCrcBytes);
       crc.Store(sent.bytes.data() + sent.bytes.size() - wire::kRudCrcBytes);
@@ -123,7 +144,8 @@ class RudEnd {
     return out;
   }
 
-  // A burst of one packet; the verdict.
+  // A burst of one packet; the verdict. `peer`: of senders that are not in
+  // `peers`.
   RxVerdict Receive(std::span<const uint8_t> bytes, const wire::Gid& from,
                     uint32_t peer = 1, bool marked = false) {
     return ReceiveBurst({{bytes.begin(), bytes.end()}}, from, peer, marked)[0];
@@ -143,7 +165,12 @@ class RudEnd {
       if (verdict == RxVerdict::kAccept && !wire::RudCrcHolds(crc, bytes))
         verdict = RxVerdict::kRudBadCrc;
       if (verdict == RxVerdict::kAccept) {
-        packet.peer = peer;
+        const uint32_t known = FindPeerBy(from, packet.base->sender_window());
+        packet.peer = known != 0 ? known : peer;
+        if (rud::HasThird(packet.type)) {
+          packet.third_peer =
+              FindPeerBy(packet.third().address, packet.third().number());
+        }
         packet.marked = marked;
         places.push_back(verdicts.size());
         packets.push_back(packet);

@@ -15,9 +15,7 @@ struct Answer {
   bool marked = false;
   uint8_t path = 0;
   wire::RudReason reason = {};
-  uint32_t peer = 0;
-  uint32_t window = 0;  // of the peer
-  ContextId context;    // of the peer
+  Party to;
   ContextId local = {};
   uint64_t tid = 0;
   uint64_t arrived = 0;

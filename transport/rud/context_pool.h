@@ -7,6 +7,7 @@
 //
 // Thread: the holder of the engine's token.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -27,6 +28,17 @@ struct ContextId {
     return {static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)};
   }
   friend bool operator==(ContextId, ContextId) = default;
+};
+// A window of a peer, and a context of it.
+struct Party {
+  uint32_t peer = 0;  // its number; 0: nobody
+  uint32_t window = 0;
+  ContextId context;
+
+  // Whether a packet of this peer's window is from here.
+  bool IsFrom(uint32_t from_peer, uint32_t from_window) const {
+    return peer == from_peer && window == from_window;
+  }
 };
 inline ContextId IdOf(const wire::RudContext& context) {
   return {context.number.value(), context.key.value()};
@@ -65,11 +77,16 @@ struct alignas(64) Context {
   bool is_own = false;       // of its owner: a write from here, or a read
   bool touched = false;      // by this burst
   bool was_asked = false;    // the transfer is a read of its owner
+  bool counted = false;      // the completion of the owner's transfer
+  Party other;               // the other end
+  uint32_t next = 0;         // in the list of free ones, or of those that send
+  uint8_t counter = 0;       // of the owner's transfer
+  uint8_t arrivals = 0;      // the counter of transfers of peers
+  bool count_only = false;
   uint8_t reserved = 0;
-  uint32_t peer = 0;  // the other end
-  uint32_t peer_window = 0;
-  ContextId peer_context;
-  uint32_t next = 0;  // in the list of free ones, or of those that send
+
+  // The window that is neither source nor target, but told the source to send.
+  Party third;
 
   // Of the source of a read; `target_pvo` also of its target.
   uint64_t source_pvo = 0;
@@ -86,10 +103,12 @@ struct alignas(64) Context {
     state = ContextState::kReceiving;
     owes_target = (wishes & wire::kRudNotifyTarget) != 0;
     marked = false;
-    was_asked = false;
+    was_asked = counted = false;
+    counter = 0;
   }
 };
 static_assert(sizeof(Context) == 128);
+static_assert(offsetof(Context, third) == 64);
 
 // Peers can begin nothing with it: it has a transfer of its owner, or sends the
 // answer of a read.

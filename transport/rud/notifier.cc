@@ -8,8 +8,8 @@ urnic_rud_receive Notifier::EntryOf(const Context& context,
   entry.type = static_cast<uint8_t>(type);
   entry.flags = context.marked ? URNIC_RUD_MARKED : 0;
   entry.path = context.path;
-  entry.source_window = context.peer_window;
-  entry.peer = context.peer;
+  entry.source_window = context.other.window;
+  entry.peer = context.other.peer;
   entry.context = IdOf(context).value();
   entry.tid = context.tid;
   return entry;
@@ -21,29 +21,36 @@ void Notifier::TellComplete(Context& context) {
     entry.total = context.total;
     context.owes_target = !fifo_.Push(entry, {});
   }
-  if ((context.notify & wire::kRudNotifySource) == 0) return;
-  (void)answers_.Add({.marked = context.marked,
-                      .path = context.path,
-                      .peer = context.peer,
-                      .window = context.peer_window,
-                      .context = context.peer_context,
-                      .local = IdOf(context),
-                      .tid = context.tid});
+  const auto tell = [&](const Party& to) {
+    (void)answers_.Add({.marked = context.marked,
+                        .path = context.path,
+                        .to = to,
+                        .local = IdOf(context),
+                        .tid = context.tid});
+  };
+  if ((context.notify & wire::kRudNotifySource) != 0) tell(context.other);
+  // Document C: the completion of third-party data goes to the window that the
+  // new field of the header names.
+  if ((context.notify & wire::kRudNotifyThird) != 0) tell(context.third);
 }
 
-void Notifier::TellOther(const Context& context, wire::RudReason reason,
-                         uint64_t pvo) const {
+void Notifier::TellState(const Context& context, const Party& to,
+                         wire::RudReason reason, uint64_t pvo) const {
   (void)answers_.Add({.is_notice = true,
                       .marked = context.marked,
                       .path = context.path,
                       .reason = reason,
-                      .peer = context.peer,
-                      .window = context.peer_window,
-                      .context = context.peer_context,
+                      .to = to,
                       .local = IdOf(context),
                       .tid = context.tid,
                       .arrived = context.arrived,
                       .pvo = pvo});
+}
+
+void Notifier::TellRefusal(const Context& context, uint64_t pvo) const {
+  TellState(context, context.other, wire::RudReason::kAccess, pvo);
+  if ((context.notify & wire::kRudNotifyThird) != 0)
+    TellState(context, context.third, wire::RudReason::kAccess, pvo);
 }
 
 void Notifier::End(Context& context, uint64_t pvo) {
@@ -53,7 +60,7 @@ void Notifier::End(Context& context, uint64_t pvo) {
   entry.arrived = context.arrived;
   entry.pvo = pvo;
   (void)fifo_.Push(entry, {});
-  TellOther(context, wire::RudReason::kAccess, pvo);
+  TellRefusal(context, pvo);
 }
 
 }  // namespace urnic::rud

@@ -24,10 +24,14 @@ class Notifier {
   // The transfer is complete, and its bytes are in memory: tells those that
   // want to know, and the target only if it was not told before.
   void TellComplete(Context& context);
-  // What has arrived, to the other end. `pvo`: that was refused, or 0.
-  void TellOther(const Context& context, wire::RudReason reason,
-                 uint64_t pvo) const;
-  // Memory was refused at this end: the transfer has ended.
+  // What has arrived. `pvo`: that was refused, or 0.
+  void TellState(const Context& context, const Party& to,
+                 wire::RudReason reason, uint64_t pvo) const;
+  // Memory was refused at this end, which is the target: to the source, and to
+  // the third party.
+  void TellRefusal(const Context& context, uint64_t pvo) const;
+  // Memory was refused at this end, which is the target: the transfer has
+  // ended.
   void End(Context& context, uint64_t pvo);
 
  private:

@@ -29,7 +29,13 @@ constexpr uint16_t kStrides[] = {8, 16, 64, 1000, 1024, 1025, 0, 65535};
 
 class Fuzzer {
  public:
-  explicit Fuzzer(Input input) : in_(input), ends_{End(1), End(2)} {}
+  explicit Fuzzer(Input input) : in_(input), ends_{End(1), End(2)} {
+    for (size_t i = 0; i < 2; ++i) {
+      // Each is its own peer, too, for third parties.
+      ends_[i].rnic().peers = {{1, PeerOf(ends_[1 - i])},
+                               {2, PeerOf(ends_[i])}};
+    }
+  }
 
   void Run() {
     for (int n = 0; n < kOperationMax && !in_.empty(); ++n) {
@@ -44,6 +50,10 @@ class Fuzzer {
   }
 
  private:
+  static RudEnd::Peer PeerOf(End& end) {
+    return {end.address(), end.rnic().config().window.number};
+  }
+
   void Operate(size_t i, uint8_t what) {
     End& end = ends_[i];
     switch (what % 20) {
@@ -86,8 +96,8 @@ class Fuzzer {
   void Transmit(size_t i) {
     const uint32_t most = 1 + in_.Below(kBurstMax);
     for (auto& sent : ends_[i].Transmit(ends_[1 - i].address(), most)) {
-      if (wire_[1 - i].size() < kInFlightMax)
-        wire_[1 - i].push_back(std::move(sent.bytes));
+      std::vector<Bytes>& wire = wire_[sent.peer == 2 ? i : 1 - i];
+      if (wire.size() < kInFlightMax) wire.push_back(std::move(sent.bytes));
     }
   }
 
@@ -167,6 +177,9 @@ class Fuzzer {
                    ? what >> 4 & 3
                    : 0;
     if ((what & 0xc0) == 0xc0) c.flags = in_.Byte();
+    if ((what & 0x0f) == 0x0f) BeThirdRead(c, end, what >> 4 & 7);
+    if ((what & 0x0f) == 0x0e) BeOnCounter(c);
+    if ((what & 0xc0) == 0x80) AddCondition(c);
     c.path = in_.Below(4);
     c.window = other.rnic().config().window.number;
     c.context = PickContext(other).value();
@@ -180,6 +193,33 @@ class Fuzzer {
     last_[i] = c;
     end.rnic().Post(c);
   }
+  // The other end is told to send to one of the two.
+  void BeThirdRead(urnic_rud_send& c, End& end, uint8_t notify) {
+    const uint8_t to = in_.Below(4);
+    c.opcode = URNIC_RUD_THIRD_READ;
+    c.flags = 0;
+    c.notify = notify;
+    c.target_peer = to == 3 ? 7 : 1 + (to & 1);
+    End& target = c.target_peer == 2 ? end : Other(end);
+    c.target_window = target.rnic().config().window.number;
+    c.target_context = PickContext(target).value();
+  }
+  void BeOnCounter(urnic_rud_send& c) {
+    const uint8_t how = in_.Byte();
+    c.opcode = URNIC_RUD_SET_COUNTER + (how & 3);
+    c.flags = (how & 0xc0) == 0xc0 ? URNIC_RUD_TO_FIFO : 0;
+    c.notify = 0;
+    c.counter = how >> 2 & 3;
+    c.value = how >> 4 & 3;
+  }
+  void AddCondition(urnic_rud_send& c) {
+    const uint8_t how = in_.Byte();
+    c.condition = how == 0xff ? URNIC_RUD_COUNTERS : how & 3;
+    c.value = how >> 2 & 7;
+    c.counter = how >> 5 & 3;
+    if ((how & 0x80) != 0) c.flags |= URNIC_RUD_COUNT_ONLY;
+  }
+  End& Other(const End& end) { return ends_[&end == &ends_[0] ? 1 : 0]; }
   // Another attempt, as of an upper layer after a time-out: the same, or a
   // question for its state.
   void PostAgain(size_t i) {
@@ -198,8 +238,8 @@ class Fuzzer {
   void Settle() {
     for (size_t i = 0; i < 2; ++i) {
       for (auto& sent : ends_[i].Transmit(ends_[1 - i].address(), kBurstMax)) {
-        ends_[1 - i].Receive({std::move(sent.bytes)}, ends_[i].address(),
-                             false);
+        ends_[sent.peer == 2 ? i : 1 - i].Receive({std::move(sent.bytes)},
+                                                  ends_[i].address(), false);
       }
     }
   }
@@ -238,7 +278,7 @@ class Fuzzer {
     const uint8_t what = in_.Byte();
     const auto type = static_cast<wire::RudType>(1 + (what & 7));
     base.SetType(type);
-    base.notify = what >> 3 & 3;
+    base.notify = what >> 3 & 7;
     base.flags = (what & 0xe0) == 0xe0 ? in_.Byte() : 0;
     base.path = in_.Below(4);
     const uint8_t wrong = in_.Byte();
@@ -298,7 +338,12 @@ class Fuzzer {
     }
     if (type == wire::RudType::kThirdData ||
         type == wire::RudType::kThirdReadRequest) {
-      Add(wire::RudThird());
+      wire::RudThird third;
+      const uint8_t which = in_.Below(4);
+      third.address = which == 3 ? wire::Gid() : end.address();
+      third.window = Be<uint32_t>(1 + (which & 1));
+      third.context = ToWire(PickContext(ends_[which & 1]));
+      Add(third);
     }
     return payload;
   }

@@ -2,57 +2,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "transport/mem/mr_table.h"
+#include "transport/rud/headers.h"
 #include "transport/wire/appender.h"
 
 namespace urnic::rud {
-namespace {
 
 using wire::Be;
 using wire::RudType;
-
-// The fields by which a data packet says where it belongs.
-struct DataPlace {
-  ContextId to;
-  ContextId from;
-  uint64_t tid;
-  uint64_t pvo;  // of the transfer
-  uint32_t total;
-  uint16_t stride;
-};
-
-// Appends the headers of packet `number`, and returns its payload's offset in
-// the transfer.
-uint32_t AppendData(TxPacket& out, wire::RudBase base, const DataPlace& place,
-                    uint8_t number) {
-  const uint32_t offset = uint32_t{number} * place.stride;
-  out.payload_bytes = wire::RudPayloadOf(place.total, place.stride, number);
-  base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(out.payload_bytes));
-  wire::RudTransfer transfer;
-  transfer.context = ToWire(place.to);
-  transfer.tid = Be<uint64_t>(place.tid);
-  wire::RudData data;
-  data.pvo = Be<uint64_t>(place.pvo + offset);
-  data.total = Be<uint32_t>(place.total);
-  data.offset = Be<uint32_t>(offset);
-  data.stride = Be<uint16_t>(place.stride);
-  data.number = number;
-  data.source = ToWire(place.from);
-  wire::Appender appender(out.headers);
-  appender.Append(base);
-  appender.Append(transfer);
-  appender.Append(data);
-  out.header_bytes = static_cast<uint16_t>(appender.size());
-  return offset;
-}
-
-constexpr uint8_t kNotifications =
-    URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
-static_assert(URNIC_RUD_NOTIFY_SOURCE == wire::kRudNotifySource);
-static_assert(URNIC_RUD_NOTIFY_TARGET == wire::kRudNotifyTarget);
-
-}  // namespace
 
 // --- Read requests -----------------------------------------------------------
 
@@ -79,19 +38,29 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   }
   context->tid = tid;
   context->path = packet.base->path;
-  context->peer = packet.peer;
-  context->peer_window = packet.base->sender_window();
-  context->peer_context = IdOf(read.target);
+  // Document C: the source of a third-party read swaps the ids: the data goes
+  // to the target in the new field of the header, which is told who has asked.
+  const bool is_third = HasThird(packet.type);
+  if (is_third) {
+    const wire::RudThird& target = packet.third();
+    context->other = {packet.third_peer, target.number(), IdOf(read.target)};
+    context->third = SenderOf(packet, target.context);
+  } else {
+    context->other = SenderOf(packet, read.target);
+    context->third = {};
+  }
   context->marked = packet.marked;
   if (found.fault != PvoFault::kNone) {
     context->state = ContextState::kEnded;
     context->arrived = 0;
-    notifier_.TellOther(*context, wire::RudReason::kAccess,
+    notifier_.TellState(*context, AskerOf(*context), wire::RudReason::kAccess,
                         read.source_pvo.value());
     return RxVerdict::kRudAccess;
   }
   context->state = ContextState::kSending;
-  context->notify = packet.base->notify;
+  context->notify = WishesOf(packet);
+  context->counter = 0;
+  context->counted = context->count_only = false;
   context->total = read.total.value();
   context->stride = read.stride.value();
   context->source_pvo = read.source_pvo.value();
@@ -99,6 +68,10 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   context->unsent = read.packets.value();
   AddRead(*context);
   return RxVerdict::kAccept;
+}
+
+const Party& Source::AskerOf(const Context& context) {
+  return context.third.peer != 0 ? context.third : context.other;
 }
 
 void Source::AddRead(Context& context) {
@@ -138,8 +111,8 @@ void Source::ForgetAll() {
 
 urnic_rud_receive Source::AnswerOf(const RxPacket& packet,
                                    Context& context) const {
-  context.peer = packet.peer;
-  context.peer_window = packet.base->sender_window();
+  context.other.peer = packet.peer;
+  context.other.window = packet.base->sender_window();
   context.marked = (packet.base->flags & wire::kRudMarked) != 0;
   return notifier_.EntryOf(context, URNIC_RUD_GOT_COMPLETION);
 }
@@ -162,7 +135,12 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
       continue;
     }
     context->path = done.path;
-    if (receive_.Push(AnswerOf(packet, *context), {})) {
+    // The counter is not lost if the FIFO is full; and another attempt is told
+    // again, but not counted.
+    if (context->counter != 0 && !std::exchange(context->counted, true))
+      conditions_.Count(context->counter);
+    const urnic_rud_receive entry = AnswerOf(packet, *context);
+    if (context->count_only || receive_.Push(entry, {})) {
       context->state = ContextState::kIdle;
       context->is_own = false;
     } else {
@@ -196,223 +174,6 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
   return RxVerdict::kAccept;
 }
 
-// --- Commands ----------------------------------------------------------------
-
-urnic_rud_status Source::TakeContext(Context*& context) {
-  context =
-      contexts_.Find(ContextId::Of(command_.local_context), config_.number);
-  if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
-  if (context->state == ContextState::kSending) return URNIC_RUD_BUSY;
-  if (command_.tid <= context->tid) return URNIC_RUD_OLD_TID;
-  return URNIC_RUD_SENT;
-}
-
-urnic_rud_status Source::BeginWrite() {
-  if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
-      command_.stride > config_.max_payload) {
-    return URNIC_RUD_BAD_REQUEST;
-  }
-  const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-  const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
-  if (is_inline && command_.bytes > URNIC_RUD_INLINE)
-    return URNIC_RUD_BAD_REQUEST;
-  Context* context = nullptr;
-  if (!to_fifo || command_.notify != 0) {
-    const urnic_rud_status status = TakeContext(context);
-    if (status != URNIC_RUD_SENT) return status;
-  }
-  if (is_inline) {
-    source_ = send_.InlineAddress();
-  } else {
-    const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
-                                             command_.bytes, mem::kLocalRead);
-    if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
-  }
-  if (context != nullptr) {
-    context->tid = command_.tid;
-    context->is_own = (command_.notify & URNIC_RUD_NOTIFY_SOURCE) != 0;
-    context->state =
-        context->is_own ? ContextState::kAwaiting : ContextState::kIdle;
-  }
-  unsent_ = command_.packets;
-  return URNIC_RUD_SENT;
-}
-
-urnic_rud_status Source::BeginRead() {
-  if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
-      command_.flags != 0 || command_.stride > config_.max_payload) {
-    return URNIC_RUD_BAD_REQUEST;
-  }
-  Context* context = nullptr;
-  const urnic_rud_status status = TakeContext(context);
-  if (status != URNIC_RUD_SENT) return status;
-  const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
-                                           command_.bytes, mem::kLocalWrite);
-  if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
-  const bool is_same = TransferOf(context->tid) == TransferOf(command_.tid) &&
-                       context->target_pvo == command_.local_pvo &&
-                       context->total == command_.bytes &&
-                       context->stride == command_.stride && context->was_asked;
-  const bool goes_on = is_same && IsReading(*context);
-  context->tid = command_.tid;
-  if (is_same && context->state == ContextState::kReceived) {
-    // It was complete before the program knew. The source may have been told:
-    // nothing may be placed.
-    notifier_.TellComplete(*context);
-    return URNIC_RUD_SENT;
-  }
-  if (!goes_on) {
-    context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
-  } else if ((command_.packets & ~context->arrived) != 0) {
-    // Only what is missing: the program cannot know.
-    command_.packets &= ~context->arrived;
-  }
-  context->is_own = context->was_asked = true;
-  context->target_pvo = command_.local_pvo;
-  unsent_ = 1;
-  return URNIC_RUD_SENT;
-}
-
-urnic_rud_status Source::BeginAsking() {
-  if (command_.flags != 0 || command_.notify != 0) return URNIC_RUD_BAD_REQUEST;
-  Context* context = nullptr;
-  const urnic_rud_status status = TakeContext(context);
-  if (status != URNIC_RUD_SENT) return status;
-  // About what was sent from here, also if an earlier attempt was refused: the
-  // program need not know of that yet.
-  if ((context->state != ContextState::kAwaiting &&
-       context->state != ContextState::kEnded) ||
-      TransferOf(context->tid) != TransferOf(command_.tid)) {
-    return URNIC_RUD_BAD_CONTEXT;
-  }
-  context->state = ContextState::kAwaiting;
-  context->is_own = true;
-  context->tid = command_.tid;
-  unsent_ = 1;
-  return URNIC_RUD_SENT;
-}
-
-urnic_rud_status Source::Begin() {
-  constexpr uint8_t kFlags = URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO;
-  if ((command_.flags & ~kFlags) != 0 ||
-      (command_.notify & ~kNotifications) != 0) {
-    return URNIC_RUD_BAD_REQUEST;
-  }
-  switch (command_.opcode) {
-    case URNIC_RUD_PACKET: {
-      const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-      const uint32_t most =
-          is_inline ? URNIC_RUD_INLINE
-                    : std::min(send_.slot_bytes(), config_.max_payload);
-      if (command_.bytes > most || command_.notify != 0 ||
-          (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
-        return URNIC_RUD_BAD_REQUEST;
-      }
-      source_ = is_inline ? send_.InlineAddress() : send_.SlotAddress();
-      unsent_ = 1;
-      return URNIC_RUD_SENT;
-    }
-    case URNIC_RUD_WRITE:
-      return BeginWrite();
-    case URNIC_RUD_READ:
-      return BeginRead();
-    case URNIC_RUD_ASK_STATE:
-      return BeginAsking();
-    default:
-      return URNIC_RUD_BAD_REQUEST;
-  }
-}
-
-Source::Step Source::SendCommand(TxPacket& out) {
-  if (unsent_ == 0) {
-    if (send_.Waiting() == 0) return Step::kNothing;
-    command_ = send_.Read();
-    const urnic_rud_status status = Begin();
-    if (status != URNIC_RUD_SENT) {
-      unsent_ = 0;
-      failed_ |= status == URNIC_RUD_BAD_PVO;
-      send_.Finish(status);
-      return failed_ ? Step::kNothing : Step::kDone;
-    }
-  }
-  const bool sends = unsent_ != 0;
-  if (sends && !SendCommandPacket(out)) {
-    unsent_ = 0;
-    failed_ = true;
-    send_.Finish(URNIC_RUD_BAD_PVO);
-    return Step::kNothing;
-  }
-  if (unsent_ == 0) send_.Finish(URNIC_RUD_SENT);
-  return sends ? Step::kPacket : Step::kDone;
-}
-
-bool Source::SendCommandPacket(TxPacket& out) {
-  out.peer = command_.peer;
-  out.path = command_.path;
-  out.context = TxPacket::kNoContext;
-  if (command_.opcode == URNIC_RUD_WRITE) return SendWritePacket(out);
-  unsent_ = 0;
-  wire::Appender appender(out.headers);
-  wire::RudTransfer transfer;
-  transfer.context = ToWire(ContextId::Of(command_.context));
-  transfer.tid = Be<uint64_t>(command_.tid);
-  out.payload_bytes = 0;
-  if (command_.opcode == URNIC_RUD_PACKET) {
-    wire::RudBase base = BaseOf(RudType::kFifo);
-    base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(command_.bytes));
-    wire::RudTag tag;
-    std::memcpy(tag.bytes, command_.tag, sizeof(tag.bytes));
-    appender.Append(base);
-    appender.Append(tag);
-    out.payload = source_;
-    out.payload_bytes = command_.bytes;
-    out.payload_in_ring = true;
-  } else if (command_.opcode == URNIC_RUD_READ) {
-    wire::RudRead read;
-    read.source_pvo = Be<uint64_t>(command_.remote_pvo);
-    read.target_pvo = Be<uint64_t>(command_.local_pvo);
-    read.total = Be<uint32_t>(command_.bytes);
-    read.stride = Be<uint16_t>(command_.stride);
-    read.target = ToWire(ContextId::Of(command_.local_context));
-    read.packets = Be<uint64_t>(command_.packets);
-    appender.Append(BaseOf(RudType::kReadRequest));
-    appender.Append(transfer);
-    appender.Append(read);
-  } else {
-    appender.Append(BaseOf(RudType::kStateRequest));
-    appender.Append(transfer);
-    appender.Append(ToWire(ContextId::Of(command_.local_context)));
-  }
-  out.header_bytes = static_cast<uint16_t>(appender.size());
-  return true;
-}
-
-bool Source::SendWritePacket(TxPacket& out) {
-  const auto number = static_cast<uint8_t>(std::countr_zero(unsent_));
-  unsent_ &= unsent_ - 1;
-  const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
-  wire::RudBase base = BaseOf(RudType::kData);
-  base.flags = to_fifo ? wire::kRudToFifo : 0;
-  const DataPlace place = {.to = ContextId::Of(command_.context),
-                           .from = ContextId::Of(command_.local_context),
-                           .tid = command_.tid,
-                           .pvo = command_.remote_pvo,
-                           .total = command_.bytes,
-                           .stride = command_.stride};
-  const uint32_t offset = AppendData(out, base, place, number);
-  out.payload_in_ring = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-  if (out.payload_in_ring) {
-    out.payload = source_ + offset;
-    return true;
-  }
-  // Again: the registration may have ended since.
-  const PvoTranslation found =
-      tces_.Check(config_.job, {command_.local_pvo + offset}, out.payload_bytes,
-                  mem::kLocalRead);
-  out.payload = found.address;
-  return found.fault == PvoFault::kNone;
-}
-
 // --- Sending -----------------------------------------------------------------
 
 wire::RudBase Source::BaseOf(RudType type, uint32_t window,
@@ -433,7 +194,7 @@ wire::RudBase Source::BaseOf(RudType type) const {
 }
 
 wire::RudBase Source::BaseOf(RudType type, const Answer& answer) const {
-  wire::RudBase base = BaseOf(type, answer.window, answer.path);
+  wire::RudBase base = BaseOf(type, answer.to.window, answer.path);
   base.flags = answer.marked ? wire::kRudMarked : 0;
   return base;
 }
@@ -441,7 +202,7 @@ wire::RudBase Source::BaseOf(RudType type, const Answer& answer) const {
 bool Source::SendAnswer(TxPacket& out) {
   if (answers_.empty()) return false;
   const Answer& first = answers_.Front();
-  out.peer = first.peer;
+  out.peer = first.to.peer;
   out.path = first.path;
   out.context = TxPacket::kNoContext;
   out.payload_bytes = 0;
@@ -461,13 +222,12 @@ void Source::SendCompletions(TxPacket& out) {
   wire::Appender appender(out.headers + sizeof(base));
   for (uint32_t i = 0; i < wire::kRudMaxCompletions && !answers_.empty(); ++i) {
     const Answer& answer = answers_.Front();
-    if (answer.is_notice || answer.peer != first.peer ||
-        answer.window != first.window || answer.path != first.path ||
-        answer.marked != first.marked) {
+    if (answer.is_notice || !answer.to.IsFrom(first.to.peer, first.to.window) ||
+        answer.path != first.path || answer.marked != first.marked) {
       break;
     }
     wire::RudCompletion done;
-    done.source = ToWire(answer.context);
+    done.source = ToWire(answer.to.context);
     done.tid = Be<uint64_t>(answer.tid);
     done.path = answer.path;
     appender.Append(done);
@@ -481,7 +241,7 @@ void Source::SendCompletions(TxPacket& out) {
 void Source::SendNotice(TxPacket& out) {
   const Answer& answer = answers_.Front();
   wire::RudTransfer transfer;
-  transfer.context = ToWire(answer.context);
+  transfer.context = ToWire(answer.to.context);
   transfer.tid = Be<uint64_t>(answer.tid);
   wire::RudNotice notice;
   notice.sender = ToWire(answer.local);
@@ -502,19 +262,22 @@ bool Source::SendReadPacket(TxPacket& out) {
   const auto number = static_cast<uint8_t>(std::countr_zero(context.unsent));
   context.unsent &= context.unsent - 1;
   const ContextId own = {contexts_.NumberOf(context), context.key};
-  wire::RudBase base =
-      BaseOf(RudType::kData, context.peer_window, context.path);
+  const bool is_third = context.third.peer != 0;
+  wire::RudBase base = BaseOf(is_third ? RudType::kThirdData : RudType::kData,
+                              context.other.window, context.path);
   base.notify = context.notify;
-  base.flags = wire::kRudAnswersRead;
-  if (context.marked) base.flags |= wire::kRudMarked;
-  const DataPlace place = {.to = context.peer_context,
+  // The target of third-party data has asked for nothing.
+  if (!is_third) base.flags = wire::kRudAnswersRead;
+  if (!is_third && context.marked) base.flags |= wire::kRudMarked;
+  const DataPlace place = {.to = context.other.context,
                            .from = own,
                            .tid = context.tid,
                            .pvo = context.target_pvo,
                            .total = context.total,
                            .stride = context.stride};
   const uint32_t offset = AppendData(out, base, place, number);
-  out.peer = context.peer;
+  if (is_third) AppendThird(out, context.third);
+  out.peer = context.other.peer;
   out.path = context.path;
   out.context = own.number;
   out.tid = context.tid;
@@ -543,13 +306,14 @@ uint32_t Source::Transmit(std::span<TxPacket> packets) {
   uint32_t without_packet = 0;  // commands: wrong ones cost time, too
   while (count < packets.size() && !failed_) {
     TxPacket& out = packets[count];
+    out.third_peer = 0;
     if (SendAnswer(out)) {
       ++count;
       continue;
     }
     // Reads and commands take turns.
     reads_turn_ = !reads_turn_;
-    if (reads_ != 0 && (reads_turn_ || (unsent_ == 0 && !send_.Waiting()))) {
+    if (reads_ != 0 && (reads_turn_ || !HasCommand())) {
       if (SendReadPacket(out)) ++count;
       continue;
     }
@@ -578,14 +342,17 @@ void Source::EndRead(Context& context) {
   context.unsent = 0;
   context.state = ContextState::kEnded;
   context.arrived = 0;
-  notifier_.TellOther(context, wire::RudReason::kAccess, context.source_pvo);
+  notifier_.TellState(context, AskerOf(context), wire::RudReason::kAccess,
+                      context.source_pvo);
 }
 
 void Source::Flush() {
   if (unsent_ != 0) {
     unsent_ = 0;
-    send_.Finish(URNIC_RUD_FLUSHED);
+    Finish(URNIC_RUD_FLUSHED);
   }
+  conditions_.DropAll();
+  conditions_.Publish();
   while (send_.Waiting() != 0) send_.Finish(URNIC_RUD_FLUSHED);
   send_.Publish();
   ForgetAll();

@@ -10,6 +10,7 @@
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/rud/answers.h"
+#include "transport/rud/conditions.h"
 #include "transport/rud/context_pool.h"
 #include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
@@ -24,14 +25,15 @@ class Source {
   // All outlive the source.
   Source(const WindowConfig& config, ContextPool* contexts,
          const TceTables* tces, SendFifo* send, ReceiveFifo* receive,
-         Answers* answers, Notifier* notifier)
+         Answers* answers, Notifier* notifier, Conditions* conditions)
       : config_(config),
         contexts_(*contexts),
         tces_(*tces),
         send_(*send),
         receive_(*receive),
         answers_(*answers),
-        notifier_(*notifier) {}
+        notifier_(*notifier),
+        conditions_(*conditions) {}
 
   RxVerdict OnReadRequest(const RxPacket& packet);
   RxVerdict OnCompletions(const RxPacket& packet);
@@ -39,14 +41,16 @@ class Source {
 
   // Something can be sent.
   bool HasWork() const {
-    return !answers_.empty() || reads_ != 0 || unsent_ != 0 ||
-           send_.Waiting() != 0;
+    return !answers_.empty() || reads_ != 0 || HasCommand();
   }
   // Fills packets, and returns how many: also none, if commands needed none.
   // The program learns by Publish() which commands are done.
   uint32_t Transmit(std::span<TxPacket> packets);
   // The payload of all packets has been copied.
-  void Publish() { send_.Publish(); }
+  void Publish() {
+    send_.Publish();
+    conditions_.Publish();
+  }
   // The payload of a packet is not there.
   void OnGatherFault(const TxPacket& packet);
   // The window has failed: nothing is sent any more.
@@ -64,20 +68,34 @@ class Source {
 
   enum class Step : uint8_t { kNothing, kPacket, kDone };
 
+  bool HasCommand() const {
+    return unsent_ != 0 || conditions_.HasReady() || send_.Waiting() != 0;
+  }
   bool SendAnswer(TxPacket& out);
   void SendCompletions(TxPacket& out);
   void SendNotice(TxPacket& out);
+  // Who has asked for what the context sends.
+  static const Party& AskerOf(const Context& context);
   // False: its memory may no longer be read.
   bool SendReadPacket(TxPacket& out);
   void EndRead(Context& context);
   // Sends what the first command needs; kDone: it needed no packet.
   Step SendCommand(TxPacket& out);
+  void ReadCommand();
+  // What has become of the command.
+  void Finish(urnic_rud_status status);
   urnic_rud_status Begin();
+  bool IsCountable() const;
+  urnic_rud_status BeginPacket();
   urnic_rud_status BeginWrite();
   urnic_rud_status BeginRead();
+  urnic_rud_status BeginThirdRead();
   urnic_rud_status BeginAsking();
+  urnic_rud_status BeginOnCounter();
   // The local context of the command, for a larger tid.
   urnic_rud_status TakeContext(Context*& context);
+  // A transfer that peers complete: it is told, or not, to this end.
+  void BeginTransfer(Context& context, bool awaits);
   // False: the memory of the command may no longer be read.
   bool SendCommandPacket(TxPacket& out);
   bool SendWritePacket(TxPacket& out);
@@ -96,11 +114,14 @@ class Source {
   ReceiveFifo& receive_;
   Answers& answers_;
   Notifier& notifier_;
+  Conditions& conditions_;
   bool failed_ = false;
   bool reads_turn_ = false;
   uint64_t unsent_ = 0;  // packets of command_
   uint64_t source_ = 0;  // the address of its payload in the rings
   urnic_rud_send command_ = {};
+  bool was_held_ = false;        // command_ is one of conditions_
+  uint64_t inline_address_ = 0;  // of its payload
   // Contexts that answer reads: a list.
   uint32_t reads_ = 0;
   uint32_t first_read_ = 0;

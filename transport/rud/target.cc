@@ -1,6 +1,7 @@
 #include "transport/rud/target.h"
 
 #include "transport/mem/mr_table.h"
+#include "transport/rud/headers.h"
 
 namespace urnic::rud {
 
@@ -46,7 +47,9 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
   const wire::RudData& data = packet.data();
   const uint64_t tid = packet.transfer().tid.value();
   const bool is_new = tid != context.tid;
-  if (IsBusy(context) && (is_new || !IsReading(context)))
+  const bool is_third = packet.type == wire::RudType::kThirdData;
+  // What the owner reads comes from its source only.
+  if (IsBusy(context) && (is_new || is_third || !IsReading(context)))
     return RxVerdict::kRudBusy;
   if (is_new && (TransferOf(tid) != TransferOf(context.tid) ||
                  context.state == ContextState::kIdle ||
@@ -54,7 +57,7 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
     // Document C: a packet with a larger tid is the first of a new transfer,
     // and the context is initialized from it.
     context.BeginReceiving(data.total.value(), data.stride.value(),
-                           packet.base->notify);
+                           WishesOf(packet));
   }
   if (context.state == ContextState::kIdle ||
       context.state == ContextState::kAwaiting) {
@@ -65,9 +68,8 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
     return RxVerdict::kRudMismatch;
   }
   context.tid = tid;
-  context.peer = packet.peer;
-  context.peer_window = packet.base->sender_window();
-  context.peer_context = IdOf(data.source);
+  context.other = SenderOf(packet, data.source);
+  if (is_third) context.third = ThirdOf(packet);
   if (is_new && context.state != ContextState::kReceiving) {
     // Its answer takes the way of this attempt: that of the last one may be
     // dead.
@@ -76,7 +78,7 @@ RxVerdict Target::Follow(Context& context, const RxPacket& packet) {
   }
   if (context.state == ContextState::kEnded) {
     // The notice may have been lost.
-    if (is_new) notifier_.TellOther(context, wire::RudReason::kAccess, 0);
+    if (is_new) notifier_.TellRefusal(context, 0);
     return RxVerdict::kRudEnded;
   }
   if (context.state == ContextState::kReceiving) return RxVerdict::kAccept;
@@ -142,6 +144,7 @@ void Target::FinishBurst() {
     context.state = ContextState::kReceived;
     context.is_own = false;
     notifier_.TellComplete(context);
+    conditions_.Count(context.was_asked ? context.counter : context.arrivals);
   }
   touched_count_ = 0;
 }
@@ -165,7 +168,9 @@ RxVerdict Target::OnPacket(const RxPacket& packet) {
   entry.type = URNIC_RUD_GOT_PACKET;
   static_assert(sizeof(entry.tag) == sizeof(wire::RudTag));
   std::memcpy(entry.tag, packet.tag().bytes, sizeof(entry.tag));
-  return Push(entry, packet);
+  const RxVerdict verdict = Push(entry, packet);
+  if (verdict == RxVerdict::kAccept) conditions_.CountPacket();
+  return verdict;
 }
 
 RxVerdict Target::Push(urnic_rud_receive entry, const RxPacket& packet) {
@@ -195,12 +200,14 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
     context->arrived = 0;
   }
   context->tid = tid;
-  context->peer = packet.peer;
-  context->peer_window = packet.base->sender_window();
-  context->peer_context = IdOf(packet.asker());
+  const Party asker = SenderOf(packet, packet.asker());
+  const bool by_third = context->state != ContextState::kIdle &&
+                        (context->notify & wire::kRudNotifyThird) != 0 &&
+                        context->third.IsFrom(asker.peer, asker.window);
+  (by_third ? context->third : context->other) = asker;
   context->path = packet.base->path;
   // Who asks wants an answer, whatever the first attempt wanted.
-  context->notify |= wire::kRudNotifySource;
+  if (!by_third) context->notify |= wire::kRudNotifySource;
   if (context->state == ContextState::kReceiving &&
       context->arrived == wire::RudAllPackets(context->packets)) {
     // The end of the burst tells that it is complete.
@@ -212,8 +219,9 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
     return RxVerdict::kRudAnsweredAgain;
   }
   const bool ended = context->state == ContextState::kEnded;
-  notifier_.TellOther(
-      *context, ended ? wire::RudReason::kAccess : wire::RudReason::kState, 0);
+  notifier_.TellState(
+      *context, asker,
+      ended ? wire::RudReason::kAccess : wire::RudReason::kState, 0);
   return RxVerdict::kAccept;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/rud/conditions.h"
 #include "transport/rud/context_pool.h"
 #include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
@@ -24,12 +25,14 @@ class Target {
  public:
   // All outlive the target.
   Target(const WindowConfig& config, ContextPool* contexts,
-         const TceTables* tces, ReceiveFifo* fifo, Notifier* notifier)
+         const TceTables* tces, ReceiveFifo* fifo, Notifier* notifier,
+         Conditions* conditions)
       : config_(config),
         contexts_(*contexts),
         tces_(*tces),
         fifo_(*fifo),
-        notifier_(*notifier) {}
+        notifier_(*notifier),
+        conditions_(*conditions) {}
 
   // Data of a write, or of a read that the owner has asked for. A payload that
   // may be placed is given to `place(Placement)`, with the context's number as
@@ -78,6 +81,7 @@ class Target {
   const TceTables& tces_;
   ReceiveFifo& fifo_;
   Notifier& notifier_;
+  Conditions& conditions_;
   bool failed_ = false;
   bool begun_ = false;
   uint32_t touched_count_ = 0;

@@ -14,6 +14,8 @@ namespace urnic::rud {
 struct RxPacket : wire::RudPacket {
   // The sender: one of the windows that the program has named.
   uint32_t peer = 0;
+  // The peer with the address and window of the third header; 0: there is none.
+  uint32_t third_peer = 0;
   bool marked = false;  // by ECN
 };
 
@@ -29,6 +31,9 @@ struct TxPacket {
   uint32_t payload_bytes = 0;
   uint64_t payload = 0;  // its address
   uint32_t peer = 0;     // as in RxPacket
+  // The peer whose address the caller writes to the third header, which is the
+  // last header; 0: the packet has none.
+  uint32_t third_peer = 0;
   // For OnGatherFault(): the context that is read, and its tid; kNoContext: a
   // command.
   uint32_t context = kNoContext;

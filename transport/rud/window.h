@@ -12,7 +12,9 @@
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/rud/answers.h"
+#include "transport/rud/conditions.h"
 #include "transport/rud/context_pool.h"
+#include "transport/rud/headers.h"
 #include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
 #include "transport/rud/send_fifo.h"
@@ -35,8 +37,8 @@ class Window {
         receive_(receive),
         notifier_(contexts, &receive_, &answers_),
         source_(config_, contexts, tces, &send_, &receive_, &answers_,
-                &notifier_),
-        target_(config_, contexts, tces, &receive_, &notifier_) {
+                &notifier_, &conditions_),
+        target_(config_, contexts, tces, &receive_, &notifier_, &conditions_) {
     // Contexts without an owner have this number.
     URNIC_CHECK(config.number != 0);
   }
@@ -50,6 +52,8 @@ class Window {
   // will be told.
   bool TakeBegun() { return target_.TakeBegun(); }
   bool failed() const { return failed_; }
+  // Commands that wait for a counter.
+  uint32_t held() const { return conditions_.held(); }
 
   // Handles the packets of a burst, at most kBurstMax. The sink has
   // `Place(const Placement&)` and `Count(RxVerdict)`. The caller then executes
@@ -113,10 +117,14 @@ class Window {
     // Document C: packets are validated by the protection key in their
     // header.
     if (packet.base->key.value() != config_.key) return RxVerdict::kRudWrongKey;
+    if (HasThird(packet.type) && packet.third_peer == 0)
+      return RxVerdict::kRudUnknownThird;
     switch (packet.type) {
       case wire::RudType::kData:
+      case wire::RudType::kThirdData:
         return target_.OnData(packet, index, place);
       case wire::RudType::kReadRequest:
+      case wire::RudType::kThirdReadRequest:
         return source_.OnReadRequest(packet);
       case wire::RudType::kFifo:
         return target_.OnPacket(packet);
@@ -126,11 +134,8 @@ class Window {
         return source_.OnNotice(packet);
       case wire::RudType::kStateRequest:
         return target_.OnStateRequest(packet);
-      case wire::RudType::kThirdReadRequest:
-      case wire::RudType::kThirdData:
-        return RxVerdict::kRudNotServed;
     }
-    return RxVerdict::kRudNotServed;
+    return RxVerdict::kRudMalformed;
   }
 
   void FailIfNeeded() {
@@ -143,6 +148,7 @@ class Window {
   ReceiveFifo receive_;
   Answers answers_;
   Notifier notifier_;
+  Conditions conditions_;
   Source source_;
   Target target_;
   bool failed_ = false;

@@ -122,6 +122,8 @@ struct RudThird {
   Be<uint32_t> window;
   Be<uint32_t> reserved;
   RudContext context;  // of the third party
+
+  uint32_t number() const { return window.value() & kRudWindowMask; }
 };
 static_assert(sizeof(RudThird) == 32 && alignof(RudThird) == 1);
 

@@ -30,6 +30,11 @@ extern "C" {
 #define URNIC_RUD_INLINE 32u
 /* Packets of one transfer. */
 #define URNIC_RUD_MAX_PACKETS 64u
+/* A window has counters 1 to URNIC_RUD_COUNTERS - 1, which begin at 0. A number
+ * of 0 says "none". */
+#define URNIC_RUD_COUNTERS 64u
+/* Commands of a window that wait for counters, at most. */
+#define URNIC_RUD_MAX_HELD 64u
 
 /* urnic_rud_send.opcode */
 enum urnic_rud_opcode {
@@ -37,6 +42,15 @@ enum urnic_rud_opcode {
   URNIC_RUD_WRITE = 2,
   URNIC_RUD_READ = 3,
   URNIC_RUD_ASK_STATE = 4, /* of a transfer, and nothing older is placed */
+  /* `peer` sends to a third window, which is a peer of both ends. */
+  URNIC_RUD_THIRD_READ = 5,
+  URNIC_RUD_SET_COUNTER = 6, /* `counter` becomes `value` */
+  URNIC_RUD_ASK_COUNTER = 7, /* `counter`: URNIC_RUD_GOT_COUNTER */
+  /* From now on `counter`, or none, counts the transfers that others complete
+   * to here on `local_context`; or, with URNIC_RUD_TO_FIFO, the packets of
+   * URNIC_RUD_PACKET that come to the receive FIFO. */
+  URNIC_RUD_COUNT_ARRIVALS = 8,
+  URNIC_RUD_DROP_HELD = 9, /* commands that wait for `counter` */
 };
 
 /* urnic_rud_send.flags */
@@ -48,14 +62,19 @@ enum {
    * only if `notify` is not 0: a packet that finds the FIFO full has then not
    * arrived. */
   URNIC_RUD_TO_FIFO = 1 << 1,
+  /* Write, third-party read: `counter` alone tells of the completion; no entry
+   * of the receive FIFO does. */
+  URNIC_RUD_COUNT_ONLY = 1 << 2,
 };
 
 /* urnic_rud_send.notify: who wants to know that the transfer is complete. Data
  * goes from the source to the target, so the one that reads is the target, and
- * gets URNIC_RUD_GOT_TRANSFER. */
+ * gets URNIC_RUD_GOT_TRANSFER. The third party is the one that has posted
+ * URNIC_RUD_THIRD_READ, and gets URNIC_RUD_GOT_COMPLETION from the target. */
 enum {
   URNIC_RUD_NOTIFY_SOURCE = 1 << 0,
   URNIC_RUD_NOTIFY_TARGET = 1 << 1,
+  URNIC_RUD_NOTIFY_THIRD = 1 << 2,
 };
 
 /* urnic_rud_send.status */
@@ -68,8 +87,18 @@ enum urnic_rud_status {
   URNIC_RUD_BAD_PVO = 5,     /* the local one; the window has failed */
   URNIC_RUD_FLUSHED = 6,     /* the window had failed before */
   URNIC_RUD_BUSY = 7,        /* the local context answers a read */
+  URNIC_RUD_HELD = 8,        /* it waits, and is executed later */
+  URNIC_RUD_NO_ROOM = 9,     /* too many wait, or the receive FIFO is full */
 };
 
+/* A command with a `condition` is executed when that counter is `value` or
+ * more. Until then the RNIC keeps a copy of it (URNIC_RUD_HELD). If it cannot
+ * be executed then, URNIC_RUD_GOT_UNSENT says so. Packets must have their
+ * payload in the entry. Commands about counters cannot wait.
+ *
+ * The `counter` of a write or third-party read that tells the one who posts it,
+ * or of a read, counts one when the transfer is complete, and the same transfer
+ * never again, whatever attempts there are. */
 struct urnic_rud_send {
   uint8_t opcode; /* enum urnic_rud_opcode */
   uint8_t flags;
@@ -81,19 +110,29 @@ struct urnic_rud_send {
   uint64_t context; /* of the peer */
   uint64_t local_context;
   uint64_t tid;
-  uint64_t local_pvo;
+  uint64_t local_pvo; /* third-party read: of the target */
   uint64_t remote_pvo;
   uint32_t bytes;  /* of the transfer, or of the packet */
   uint16_t stride; /* payload of a full packet */
-  uint16_t reserved;
+  uint8_t counter;
+  uint8_t condition;
   uint64_t packets; /* of the transfer, those to send: a bit for each */
-  uint8_t tag[16];  /* packets: for the upper layer of the peer */
+  union {
+    uint8_t tag[16]; /* packets: for the upper layer of the peer */
+    struct {         /* third-party read: where the data goes */
+      uint32_t target_peer;
+      uint32_t target_window;
+      uint64_t target_context;
+    };
+  };
   uint8_t data[URNIC_RUD_INLINE];
-  uint64_t reserved2;
+  uint64_t value; /* of a counter */
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_rud_send) == 2 * URNIC_ABI_LINE);
 URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, context) == 16);
 URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, packets) == 64);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, tag) == 72);
+URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, target_context) == 80);
 URNIC_ABI_ASSERT(offsetof(struct urnic_rud_send, data) == 88);
 
 /* urnic_rud_receive.type */
@@ -104,6 +143,8 @@ enum urnic_rud_entry {
   URNIC_RUD_GOT_TRANSFER = 4,   /* completed, to here */
   URNIC_RUD_GOT_STATE = 5,      /* the answer to URNIC_RUD_ASK_STATE */
   URNIC_RUD_GOT_REFUSAL = 6,    /* memory: the transfer has ended */
+  URNIC_RUD_GOT_UNSENT = 7,     /* a command that had waited, and is wrong */
+  URNIC_RUD_GOT_COUNTER = 8,
 };
 
 /* urnic_rud_receive.flags */
@@ -115,7 +156,7 @@ struct urnic_rud_receive {
   uint8_t type; /* enum urnic_rud_entry, written last */
   uint8_t flags;
   uint8_t path;   /* on which it came, or what it answers went */
-  uint8_t number; /* data: of the packet */
+  uint8_t number; /* data: of the packet; of a counter, or a condition */
   uint16_t bytes; /* of payload, in the slot */
   uint16_t stride;
   uint32_t source_window;
@@ -133,8 +174,12 @@ struct urnic_rud_receive {
       uint32_t offset;
     };
     uint64_t arrived; /* state, refusal: a bit for each packet */
+    uint64_t value;   /* of a counter; unsent: enum urnic_rud_status */
   };
-  uint64_t pvo; /* refusal; data: the remote_pvo of its command, any value */
+  union {
+    uint64_t pvo;  /* refusal; data: the remote_pvo of its command, any value */
+    uint64_t held; /* counter: commands that wait for it */
+  };
   uint64_t reserved[2];
 };
 URNIC_ABI_ASSERT(sizeof(struct urnic_rud_receive) == URNIC_ABI_LINE);

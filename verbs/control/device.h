@@ -64,6 +64,7 @@ class Device final : private OpenNic::Watcher {
   Network& network() { return open_nic_->network(); }
   Port& port() { return open_nic_->port(); }
   PortAttributes QueryPort() const { return open_nic_->QueryPort(); }
+  uint32_t ip_mtu() const { return open_nic_->ip_mtu(); }
   uint32_t mtu_max() const { return open_nic_->mtu_max(); }
   uint32_t window_packets() const { return open_nic_->window_packets(); }
   void GuardMemory() { open_nic_->GuardMemory(); }

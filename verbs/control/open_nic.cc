@@ -526,11 +526,14 @@ PortAttributes OpenNic::QueryPort() const {
           .active_mtu = MtuCode(mtu_max())};
 }
 
+uint32_t OpenNic::ip_mtu() const {
+  const uint32_t now = nic_->port().info().interface_mtu;
+  return std::min<uint32_t>(now != 0 ? now : identity_.mtu, nic_->port().mtu());
+}
+
 uint32_t OpenNic::mtu_max() const {
   constexpr uint32_t kLeast = 256;
-  const uint32_t now = nic_->port().info().interface_mtu;
-  return std::clamp(urnic_ib_mtu(now != 0 ? now : identity_.mtu), kLeast,
-                    urnic_ib_mtu(nic_->port().mtu()));
+  return std::max(urnic_ib_mtu(ip_mtu()), kLeast);
 }
 
 uint32_t OpenNic::window_packets() const {

@@ -185,7 +185,9 @@ class OpenNic {
   std::optional<uint64_t> Describe(const std::string& device, ObjectKind what,
                                    uint64_t serial, std::string& out);
   // The most payload bytes per packet that the port can carry: 256 to 4096.
-  // Follows the MTU of the kernel's interface, up to "mtu=".
+  // The longest IP packet, and the largest MTU of RoCE that fits. They follow
+  // the MTU of the kernel's interface, up to "mtu=".
+  uint32_t ip_mtu() const;
   uint32_t mtu_max() const;
   // How many packets one queue pair may keep in flight on this port.
   uint32_t window_packets() const;

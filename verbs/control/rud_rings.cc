@@ -1,5 +1,6 @@
 #include "verbs/control/rud_rings.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -20,10 +21,12 @@ constexpr uint32_t kIpv6Bytes = 40;
 constexpr uint32_t kHeaderBytes = kIpv6Bytes + sizeof(wire::Udp) +
                                   wire::kRudMaxHeaderBytes + wire::kRudCrcBytes;
 
-// Whole lines, as all that the RNIC and a program share.
+// Whole lines, as all that the RNIC and a program share. Every host forwards
+// packets of 576 bytes.
 uint32_t PayloadOf(const Device& device) {
-  const uint32_t mtu = const_cast<Device&>(device).port().mtu();
-  return (mtu - kHeaderBytes) / URNIC_ABI_LINE * URNIC_ABI_LINE;
+  constexpr uint32_t kLeast = 576;
+  return (std::max(device.ip_mtu(), kLeast) - kHeaderBytes) / URNIC_ABI_LINE *
+         URNIC_ABI_LINE;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // starts it with an RNIC.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -26,7 +27,7 @@ struct Options {
   uint64_t bytes = 0;  // 0: the test's default
   bool all_sizes = false;
   double seconds = 2;
-  uint32_t depth = 512;
+  uint32_t depth = 0;  // 0: see DepthFor()
   uint32_t paths = 0;
   uint32_t lanes = 0;
   uint16_t tcp_port = 18516;
@@ -75,6 +76,14 @@ uint64_t MemoryFor(const std::vector<uint64_t>& sizes) {
   return std::max(kLeast, sizes.back());
 }
 
+// Without a wish: many, but not so many bytes that the last ones come late.
+uint32_t DepthFor(const Options& options, uint64_t bytes) {
+  constexpr uint64_t kBytes = 16u << 20;
+  constexpr uint64_t kMost = 512;
+  if (options.depth != 0) return options.depth;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(kBytes / bytes, 2, kMost));
+}
+
 void PrintRate(uint64_t bytes, const RateResult& result) {
   const double rate = static_cast<double>(result.operations) / result.seconds;
   std::printf(" %-10llu %-14llu %-20.2f %-14.6f\n",
@@ -103,6 +112,7 @@ void PrintHeader(const Test& test, const End& end) {
     std::printf(
         " #bytes     #operations    BW average[Gb/s]     MsgRate[Mpps]\n");
   }
+  std::fflush(stdout);
 }
 
 // Where the units went, and what was sent again.
@@ -140,8 +150,9 @@ absl::Status Measure(const Options& options, const Test& test, End& end,
       if (!result.ok()) return result.status();
       PrintLatency(bytes, *result);
     } else {
-      const auto result = MeasureRate(end, test.operation, bytes, options.depth,
-                                      options.seconds, also);
+      const auto result =
+          MeasureRate(end, test.operation, bytes, DepthFor(options, bytes),
+                      options.seconds, also);
       if (!result.ok()) return result.status();
       PrintRate(bytes, *result);
     }
@@ -230,6 +241,7 @@ absl::Status RunServer(const Options& options, const EndOptions& defaults) {
   if (!own.ok()) return own.status();
   if (absl::Status s = exchange->Send(*own); !s.ok()) return s;
   std::printf("RUD %s\n", test.what);
+  std::fflush(stdout);
   Server server(**end, test.is_latency);
   constexpr uint32_t kPollsPerLook = 4096;
   for (uint32_t polls = 1;; ++polls) {
@@ -280,8 +292,8 @@ int main(int argc, char** argv) {
   rud->add_option("--seconds", options.seconds, "For each size")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
-  rud->add_option("--depth", options.depth, "Operations under way")
-      ->capture_default_str()
+  rud->add_option("--depth", options.depth,
+                  "Operations under way (default 512, 16 MB at most)")
       ->check(CLI::Range(1u, 4096u));
   rud->add_option("--paths", options.paths,
                   "UDP flows between two NICs (default 4)")

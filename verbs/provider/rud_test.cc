@@ -195,6 +195,89 @@ TEST_F(Rud, AWindowReadsFromAnother) {
   EXPECT_EQ(std::memcmp(from_.data(), to_.data(), 5000), 0);
 }
 
+// A tells B to send to C, and is told when it has arrived.
+TEST_F(Rud, AWindowTellsAnotherToSendToAThird) {
+  Window c(pd_);
+  const uint32_t to_c = a_->AddPeer(c);
+  b_->AddPeer(c);
+  c.AddPeer(*a_);
+  c.AddPeer(*b_);
+  urnic_rud_send command = Command(URNIC_RUD_THIRD_READ, 5000);
+  command.notify = URNIC_RUD_NOTIFY_THIRD | URNIC_RUD_NOTIFY_TARGET;
+  command.target_peer = to_c;
+  command.target_window = c.at().number;
+  command.target_context = c.Acquire();
+  command.remote_pvo = from_pvo_;  // at B
+  command.local_pvo = to_pvo_;     // at C
+  a_->Post(command);
+  const auto got = a_->Poll();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->type, URNIC_RUD_GOT_COMPLETION);
+  EXPECT_EQ(got->source_window, c.at().number);
+  EXPECT_EQ(std::memcmp(from_.data(), to_.data(), 5000), 0);
+  const auto told = c.Poll();
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->type, URNIC_RUD_GOT_TRANSFER);
+  EXPECT_EQ(told->source_window, b_->at().number);
+}
+
+TEST_F(Rud, AThirdWindowMustBeAPeer) {
+  Window c(pd_);
+  urnic_rud_send command = Command(URNIC_RUD_THIRD_READ, 8);
+  command.notify = URNIC_RUD_NOTIFY_THIRD;
+  command.target_peer = a_->AddPeer(c);
+  command.target_window = c.at().number;
+  command.target_context = c.Acquire();
+  command.remote_pvo = from_pvo_;
+  command.local_pvo = to_pvo_;
+  a_->Post(command);
+  // B does not know C.
+  EXPECT_EQ(a_->FirstStatus(), URNIC_RUD_SENT);
+  int turns = 100;
+  a_->RunUntil([&] { return --turns == 0; });
+  EXPECT_NE(Shown("stat").find("rud-unknown-third"), std::string::npos)
+      << Shown("stat");
+  EXPECT_EQ(to_[0], 0);
+}
+
+// The packet is posted at once, and leaves when all of the set is complete.
+TEST_F(Rud, ASignalFollowsASetOfWrites) {
+  constexpr uint8_t kCounter = 3;
+  urnic_rud_send signal = {};
+  signal.opcode = URNIC_RUD_PACKET;
+  signal.flags = URNIC_RUD_INLINE_DATA;
+  signal.peer = to_b_;
+  signal.window = b_->at().number;
+  signal.bytes = 5;
+  std::strcpy(reinterpret_cast<char*>(signal.data), "done");
+  signal.condition = kCounter;
+  signal.value = 4;
+  a_->Post(signal);
+  EXPECT_EQ(a_->FirstStatus(), URNIC_RUD_HELD);
+  EXPECT_NE(Shown("qp").find("held=1"), std::string::npos) << Shown("qp");
+  for (uint32_t i = 0; i < 4; ++i) {
+    urnic_rud_send write = Command(URNIC_RUD_WRITE, 1024);
+    write.flags = URNIC_RUD_COUNT_ONLY;
+    write.counter = kCounter;
+    write.local_pvo += i * 1024;
+    write.remote_pvo += i * 1024;
+    a_->Post(write);
+  }
+  const auto got = b_->Poll();
+  ASSERT_TRUE(got.has_value());
+  EXPECT_STREQ(got->payload, "done");
+  EXPECT_EQ(std::memcmp(from_.data(), to_.data(), 4096), 0);
+  urnic_rud_send ask = {};
+  ask.opcode = URNIC_RUD_ASK_COUNTER;
+  ask.counter = kCounter;
+  a_->Post(ask);
+  const auto counter = a_->Poll();
+  ASSERT_TRUE(counter.has_value());
+  EXPECT_EQ(counter->type, URNIC_RUD_GOT_COUNTER);
+  EXPECT_EQ(counter->value, 4u);
+  EXPECT_EQ(counter->held, 0u);
+}
+
 TEST_F(Rud, APacketGoesToTheReceiveFifo) {
   urnic_rud_send command = {};
   command.opcode = URNIC_RUD_PACKET;

@@ -9,6 +9,7 @@
 
 #include "tests/sim/rud/rud_net.h"
 #include "transport/mem/mr_table.h"
+#include "transport/rud/upper/peer.h"
 
 namespace urnic::sim {
 namespace {
@@ -144,6 +145,79 @@ TEST_F(EndpointTest, WhatCannotBeTakenIsRefusedAtOnce) {
   EXPECT_EQ(ends_[0]->SendInline(now(), 1, std::span(data).first(8), 1),
             Status::kTryAgain);
   EXPECT_EQ(ends_[0]->AddPeer(now(), data), 0u);
+}
+
+// Two subnets, with a NIC of each end in both.
+class TwoRails : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kNics = 4;  // 1 and 3 are in one subnet
+
+  TwoRails()
+      : net_(&world_, 1, [](uint32_t, uint32_t, uint8_t) {
+          LinkConfig link;
+          link.delay = Duration::Microseconds(10);
+          return link;
+        }) {
+    for (uint32_t i = 0; i < kNics; ++i) {
+      testing::RudEndConfig config;
+      config.window = {.number = i + 1, .job = kJob, .key = 7};
+      config.address = RudAddressOf(i + 1);
+      config.contexts = 600;
+      nics_[i] = std::make_unique<RudNic>(&net_, i + 1, config, 256);
+      nics_[i]->reaches = [i](const wire::Gid& gid) {
+        return gid == RudAddressOf((i ^ 2) + 1);
+      };
+    }
+    for (uint32_t i = 0; i < 2; ++i) {
+      rud::upper::Adapter* adapters[] = {nics_[2 * i].get(),
+                                         nics_[2 * i + 1].get()};
+      ends_[i] = std::make_unique<Endpoint>(EndpointConfig{}, adapters, i + 1);
+    }
+  }
+  // Messages that have arrived at the second end, after so many or two seconds.
+  uint32_t Run(uint32_t wanted) {
+    const Time limit = world_.now() + Duration::Seconds(2);
+    uint32_t messages = 0;
+    while (world_.now() < limit && messages < wanted) {
+      for (const auto& end : ends_) {
+        Event event;
+        if (end->Poll(world_.now(), {&event, 1}) == 0) continue;
+        if (event.type == EventType::kMessage) ++messages;
+      }
+      const Time next = world_.now() + Duration::Microseconds(20);
+      world_.At(next, [] {});
+      world_.RunUntil(next);
+    }
+    return messages;
+  }
+
+  World world_;
+  RudNet net_;
+  std::unique_ptr<RudNic> nics_[kNics];
+  std::unique_ptr<Endpoint> ends_[2];
+};
+
+TEST_F(TwoRails, PairsOfNicsWithoutAWayBetweenThemAreNotUsed) {
+  for (uint32_t i = 0; i < 2; ++i)
+    ASSERT_EQ(ends_[i]->AddPeer(world_.now(), ends_[1 - i]->Address()), 1u);
+  const uint8_t data[8] = {};
+  for (uint32_t i = 0; i < 200; ++i)
+    ASSERT_EQ(ends_[0]->SendInline(world_.now(), 1, data, i), Status::kOk);
+  EXPECT_EQ(Run(200), 200u);
+  for (const rud::upper::Pair& pair : ends_[0]->peer(1)->pairs)
+    EXPECT_EQ(pair.is_reachable(), pair.nic->number == pair.peer_nic);
+  // One of the two dies.
+  net_.SetNicDead(1, true);
+  for (uint32_t i = 0; i < 200; ++i)
+    ASSERT_EQ(ends_[0]->SendInline(world_.now(), 1, data, i), Status::kOk);
+  EXPECT_EQ(Run(200), 200u);
+  for (const auto& end : ends_) end->RemovePeer(world_.now(), 1);
+}
+
+TEST_F(TwoRails, APeerThatNoNicReachesIsRefused) {
+  for (const auto& nic : nics_)
+    nic->reaches = [](const wire::Gid&) { return false; };
+  EXPECT_EQ(ends_[0]->AddPeer(world_.now(), ends_[1]->Address()), 0u);
 }
 
 }  // namespace

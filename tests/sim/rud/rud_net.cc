@@ -45,6 +45,7 @@ rud::upper::RingMemory RudNic::Rings() {
 }
 
 uint32_t RudNic::AddPeer(const rud::upper::WindowAddress& address) {
+  if (reaches && !reaches(address.gid)) return 0;
   peers_.emplace_back(address);
   return static_cast<uint32_t>(peers_.size() - 1);
 }

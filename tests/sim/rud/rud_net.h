@@ -48,6 +48,8 @@ class RudNic : public rud::upper::Adapter {
   uint32_t contexts() const { return contexts_; }
 
   std::function<void()> on_entries;  // perhaps there are some
+  // Whether there is a way to the NIC with this address; null: always.
+  std::function<bool(const wire::Gid&)> reaches;
 
  private:
   struct Arrived {

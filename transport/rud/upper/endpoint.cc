@@ -59,16 +59,12 @@ uint32_t Endpoint::AddPeer(Time now, std::span<const uint8_t> bytes) {
                     nic->receive.slot_bytes() * kUnitPackets;
   }
   auto peer = std::make_unique<Peer>(number, std::move(*address), limits);
-  if (!AddPairs(*peer)) {
-    for (Pair& pair : peer->pairs) {
-      if (pair.handle != 0) pair.nic->adapter->RemovePeer(pair.handle);
-    }
-    return 0;
-  }
+  if (!AddPairs(*peer)) return 0;
   peer->pathless_since = core_.now;
   Peer& added = *peer;
   core_.peers[number] = std::move(peer);
   for (Pair& pair : added.pairs) {
+    if (!pair.is_reachable()) continue;
     if (pair.handle >= pair.nic->pairs.size())
       pair.nic->pairs.resize(pair.handle + 1);
     pair.nic->pairs[pair.handle] = &pair;
@@ -90,8 +86,8 @@ bool Endpoint::AddPairs(Peer& peer) {
   for (const std::unique_ptr<Nic>& nic : core_.nics) {
     for (uint8_t i = 0; i < peer.nics.size(); ++i) AddPair(peer, *nic, i);
   }
-  return std::all_of(peer.pairs.begin(), peer.pairs.end(),
-                     [](const Pair& pair) { return pair.handle != 0; });
+  return std::any_of(peer.pairs.begin(), peer.pairs.end(),
+                     [](const Pair& pair) { return pair.is_reachable(); });
 }
 
 void Endpoint::AddPair(Peer& peer, Nic& nic, uint8_t peer_nic) {
@@ -119,6 +115,7 @@ void Endpoint::RemovePeer(Time now, uint32_t number) {
   Peer& peer = *core_.peers[number];
   recovery_.Fail(peer, Status::kCanceled);
   for (Pair& pair : peer.pairs) {
+    if (!pair.is_reachable()) continue;
     pair.nic->pairs[pair.handle] = nullptr;
     pair.nic->adapter->RemovePeer(pair.handle);
     for (Path& path : pair.paths) std::erase(core_.touched, &path);

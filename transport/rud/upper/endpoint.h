@@ -49,10 +49,11 @@ class Endpoint {
   // For AddPeer() of others. It changes with each endpoint.
   std::vector<uint8_t> Address() const;
 
-  // A peer's number, from 1; 0: it is not an address, or an adapter has no room
-  // for it. The peer must add us, too, before operations begin; they may be
-  // given before. An endpoint that is removed at one end is removed and made
-  // again at the other one as well.
+  // A peer's number, from 1; 0: it is not an address, or no adapter has room
+  // for it or a way to it. Pairs of NICs without a way between them are not
+  // used. The peer must add us, too, before operations begin; they may be given
+  // before. An endpoint that is removed at one end is removed and made again at
+  // the other one as well.
   uint32_t AddPeer(Time now, std::span<const uint8_t> address);
   // Its operations end with kCanceled. Writes of ours may still reach its
   // memory. Its number may be used again.

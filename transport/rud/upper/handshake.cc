@@ -114,7 +114,7 @@ ControlTag Handshake::TagOf(ControlType type, uint8_t nic,
 bool Handshake::Post(const Pair& pair, uint8_t path, const ControlTag& tag,
                      std::span<const uint8_t> payload) {
   Nic& nic = *pair.nic;
-  if (nic.failed || !nic.send.HasRoom() ||
+  if (!pair.is_reachable() || nic.failed || !nic.send.HasRoom() ||
       payload.size() > nic.send.slot_bytes()) {
     return false;
   }
@@ -252,7 +252,8 @@ void Handshake::AddLane(Peer& peer, uint8_t peer_nic, uint32_t slot,
   lane->theirs = context;
   lane->slot = slot;
   lane->generation = generation;
-  const auto own = pair.nic->adapter->AcquireContext();
+  const auto own =
+      pair.is_reachable() ? pair.nic->adapter->AcquireContext() : std::nullopt;
   if (!own.has_value() || context == kNoContext) {
     if (own.has_value()) pair.nic->adapter->ReleaseContext(*own);
     lane->state = LaneState::kUseless;

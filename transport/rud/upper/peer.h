@@ -57,7 +57,7 @@ struct Pair {
   Peer* peer = nullptr;
   Nic* nic = nullptr;
   uint8_t peer_nic = 0;     // index
-  uint32_t handle = 0;      // the adapter's number of the peer's window
+  uint32_t handle = 0;      // the adapter's number of the peer's window; 0: ..
   uint32_t window = 0;      // of the peer
   uint32_t valid_from = 0;  // position of the receive ring
   std::vector<Path> paths;
@@ -66,6 +66,9 @@ struct Pair {
   uint8_t next_probe = 0;  // path
   Duration probe_gap;
   Time probe_due = Time::Infinite();
+
+  // .. there is no way from one to the other, as between two subnets.
+  bool is_reachable() const { return handle != 0; }
 };
 
 // A window of the peer, and its contexts that we have been granted.

@@ -1,0 +1,103 @@
+"""RUD between two programs, by `urnic perf rud`; and within one."""
+
+import re
+
+import suite
+import beds
+
+TESTS = ["write", "read", "send", "write-lat", "read-lat", "send-lat"]
+SECONDS = "0.2"
+
+
+def rows(result, bytes_):
+    """The figures of the line for this size, of a client."""
+    return [line.split()[1:] for line in result.out.splitlines()
+            if re.match(rf" {bytes_} +\d", line)]
+
+
+def sent_again(result):
+    found = re.search(r"packets sent again (\d+)", result.out)
+    return int(found[1]) if found else None
+
+
+def run_pair(context, place, options, env=None):
+    port = place.next_port()
+    both = {"env": env} if env else {}
+    server, client = place.run_pair(
+        [context.tools.perf, "rud", "--tcp-port", str(port),
+         "--seconds", SECONDS, *options],
+        port=port, common=False, server_options=both, client_options=both)
+    context.check_ok(server)
+    context.check_ok(client)
+    return client
+
+
+def add_pair(bed):
+    @suite.test(f"{bed}/rud")
+    def test(context):
+        with beds.make(context.tools, bed) as place:
+            for name in TESTS:
+                client = run_pair(context, place, ["--test", name])
+                (row,) = rows(client, 8)
+                context.check(int(row[0]) > 0, client)
+            client = run_pair(context, place, ["--bytes", "1000000"])
+            (row,) = rows(client, 1000000)
+            context.check(int(row[0]) > 0, client)
+    return test
+
+
+for name_of_bed in ("veth1500", "memif"):
+    add_pair(name_of_bed)
+
+
+@suite.test("memif/rud-with-losses")
+def with_losses(context):
+    env = {"URNIC_FAULT": "loss=1%,reorder=5%,duplicate=1%,corrupt=1%"}
+    with beds.make(context.tools, "memif") as place:
+        for name in ("write", "read", "send"):
+            client = run_pair(context, place,
+                              ["--test", name, "--bytes", "65536"], env)
+            (row,) = rows(client, 65536)
+            context.check(int(row[0]) > 0, client)
+            context.check(sent_again(client) > 0 or name == "read", client)
+
+
+@suite.test("loop/rud-in-one-program")
+def in_one_program(context):
+    with beds.make(context.tools, "loop") as place:
+        result = place.run(0, [context.tools.perf, "rud", "--loopback",
+                               "--seconds", SECONDS, "--test", "send",
+                               "--bytes", "100000"])
+    context.check_ok(result)
+    context.check(len(rows(result, 100000)) == 1, result)
+
+
+# Each end has a NIC in each of two subnets.
+TWO_PORTS = ["--port", "loop", "--addr", "10.9.0.1/24",
+             "--port", "loop", "--addr", "10.9.1.1/24"]
+
+
+@suite.test("loop/rud-over-two-nics")
+def over_two_nics(context):
+    with beds.make(context.tools, "loop") as place:
+        result = place.run(0, [context.tools.urnic, "perf", *TWO_PORTS, "rud",
+                               "--loopback", "--seconds", SECONDS,
+                               "--bytes", "1000000"], rnic=False)
+    context.check_ok(result)
+    paths = re.findall(r"^ (\d-\d)\.\d +(\d+) ", result.out, re.MULTILINE)
+    used = {pair for pair, units in paths if int(units) > 0}
+    context.check(used == {"0-0", "1-1"}, result)
+
+
+@suite.test("loop/rud-mistakes")
+def mistakes(context):
+    with beds.make(context.tools, "loop") as place:
+        result = place.run(0, [context.tools.perf, "rud", "--loopback",
+                               "--test", "dance"])
+        context.check(result.status == 1 and "write-lat" in result.err, result)
+        result = place.run(0, [context.tools.perf, "rud", "--loopback"],
+                           rnic=False)
+        context.check(result.status == 1 and "no RDMA device" in result.err,
+                      result)
+        result = place.run(0, [context.tools.urnic, "perf", "rud"], rnic=False)
+        context.check(result.status == 2 and "no port" in result.err, result)

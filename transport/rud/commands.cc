@@ -1,0 +1,379 @@
+// Commands of the program: what the first of the send FIFO needs.
+
+#include <algorithm>
+#include <bit>
+
+#include "transport/mem/mr_table.h"
+#include "transport/rud/headers.h"
+#include "transport/rud/source.h"
+#include "transport/wire/appender.h"
+
+namespace urnic::rud {
+namespace {
+
+static_assert(URNIC_RUD_NOTIFY_SOURCE == wire::kRudNotifySource);
+static_assert(URNIC_RUD_NOTIFY_TARGET == wire::kRudNotifyTarget);
+static_assert(URNIC_RUD_NOTIFY_THIRD == wire::kRudNotifyThird);
+
+// Who may be told of what a command does.
+constexpr uint8_t NotificationsOf(uint8_t opcode) {
+  return opcode == URNIC_RUD_THIRD_READ
+             ? wire::kRudNotifications
+             : URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
+}
+
+using wire::Be;
+using wire::RudType;
+
+// `target`: the context to which the data goes.
+wire::RudRead ReadOf(const urnic_rud_send& command, uint64_t target) {
+  wire::RudRead read;
+  read.source_pvo = Be<uint64_t>(command.remote_pvo);
+  read.target_pvo = Be<uint64_t>(command.local_pvo);
+  read.total = Be<uint32_t>(command.bytes);
+  read.stride = Be<uint16_t>(command.stride);
+  read.target = ToWire(ContextId::Of(target));
+  read.packets = Be<uint64_t>(command.packets);
+  return read;
+}
+
+}  // namespace
+
+urnic_rud_status Source::TakeContext(Context*& context) {
+  context =
+      contexts_.Find(ContextId::Of(command_.local_context), config_.number);
+  if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
+  if (context->state == ContextState::kSending) return URNIC_RUD_BUSY;
+  if (command_.tid <= context->tid) return URNIC_RUD_OLD_TID;
+  return URNIC_RUD_SENT;
+}
+
+void Source::BeginTransfer(Context& context, bool awaits) {
+  if (TransferOf(context.tid) != TransferOf(command_.tid))
+    context.counted = false;
+  context.tid = command_.tid;
+  context.is_own = awaits;
+  context.state = awaits ? ContextState::kAwaiting : ContextState::kIdle;
+  context.counter = command_.counter;
+  context.count_only = (command_.flags & URNIC_RUD_COUNT_ONLY) != 0;
+}
+
+urnic_rud_status Source::BeginWrite() {
+  if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
+      command_.stride > config_.max_payload) {
+    return URNIC_RUD_BAD_REQUEST;
+  }
+  const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+  const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
+  if (is_inline && command_.bytes > URNIC_RUD_INLINE)
+    return URNIC_RUD_BAD_REQUEST;
+  Context* context = nullptr;
+  if (!to_fifo || command_.notify != 0) {
+    const urnic_rud_status status = TakeContext(context);
+    if (status != URNIC_RUD_SENT) return status;
+  }
+  if (is_inline) {
+    source_ = inline_address_;
+  } else {
+    const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
+                                             command_.bytes, mem::kLocalRead);
+    if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
+  }
+  if (context != nullptr) {
+    BeginTransfer(*context, (command_.notify & URNIC_RUD_NOTIFY_SOURCE) != 0);
+  }
+  unsent_ = command_.packets;
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::BeginRead() {
+  if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
+      command_.flags != 0 || command_.stride > config_.max_payload) {
+    return URNIC_RUD_BAD_REQUEST;
+  }
+  Context* context = nullptr;
+  const urnic_rud_status status = TakeContext(context);
+  if (status != URNIC_RUD_SENT) return status;
+  const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
+                                           command_.bytes, mem::kLocalWrite);
+  if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
+  const bool is_same = TransferOf(context->tid) == TransferOf(command_.tid) &&
+                       context->target_pvo == command_.local_pvo &&
+                       context->total == command_.bytes &&
+                       context->stride == command_.stride && context->was_asked;
+  const bool goes_on = is_same && IsReading(*context);
+  context->tid = command_.tid;
+  if (is_same && context->state == ContextState::kReceived) {
+    // It was complete before the program knew. The source may have been told:
+    // nothing may be placed.
+    notifier_.TellComplete(*context);
+    return URNIC_RUD_SENT;
+  }
+  if (!goes_on) {
+    context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
+  } else if ((command_.packets & ~context->arrived) != 0) {
+    // Only what is missing: the program cannot know.
+    command_.packets &= ~context->arrived;
+  }
+  context->is_own = context->was_asked = true;
+  context->counter = command_.counter;
+  context->target_pvo = command_.local_pvo;
+  unsent_ = 1;
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::BeginThirdRead() {
+  if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
+      (command_.flags & ~URNIC_RUD_COUNT_ONLY) != 0 ||
+      command_.stride > config_.max_payload || command_.target_peer == 0) {
+    return URNIC_RUD_BAD_REQUEST;
+  }
+  Context* context = nullptr;
+  const urnic_rud_status status = TakeContext(context);
+  if (status != URNIC_RUD_SENT) return status;
+  BeginTransfer(*context, (command_.notify & URNIC_RUD_NOTIFY_THIRD) != 0);
+  unsent_ = 1;
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::BeginAsking() {
+  if (command_.flags != 0 || command_.notify != 0) return URNIC_RUD_BAD_REQUEST;
+  Context* context = nullptr;
+  const urnic_rud_status status = TakeContext(context);
+  if (status != URNIC_RUD_SENT) return status;
+  // About what was sent from here, also if an earlier attempt was refused: the
+  // program need not know of that yet.
+  if ((context->state != ContextState::kAwaiting &&
+       context->state != ContextState::kEnded) ||
+      TransferOf(context->tid) != TransferOf(command_.tid)) {
+    return URNIC_RUD_BAD_CONTEXT;
+  }
+  context->state = ContextState::kAwaiting;
+  context->is_own = true;
+  context->tid = command_.tid;
+  unsent_ = 1;
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::BeginPacket() {
+  const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+  const uint32_t most = is_inline
+                            ? URNIC_RUD_INLINE
+                            : std::min(send_.slot_bytes(), config_.max_payload);
+  if (command_.bytes > most || command_.notify != 0 ||
+      (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
+    return URNIC_RUD_BAD_REQUEST;
+  }
+  source_ = is_inline ? inline_address_ : send_.SlotAddress();
+  unsent_ = 1;
+  return URNIC_RUD_SENT;
+}
+
+// Whether counter and condition have a meaning for the command.
+bool Source::IsCountable() const {
+  const urnic_rud_send& c = command_;
+  if (c.counter >= Conditions::kCounters ||
+      c.condition >= Conditions::kCounters) {
+    return false;
+  }
+  const bool counts_only = (c.flags & URNIC_RUD_COUNT_ONLY) != 0;
+  switch (c.opcode) {
+    case URNIC_RUD_PACKET:
+      // The slot would be used again while the command waits.
+      return c.counter == 0 && !counts_only &&
+             (c.condition == 0 || (c.flags & URNIC_RUD_INLINE_DATA) != 0 ||
+              c.bytes == 0);
+    case URNIC_RUD_WRITE:
+      return c.counter == 0 ? !counts_only
+                            : (c.notify & URNIC_RUD_NOTIFY_SOURCE) != 0;
+    case URNIC_RUD_THIRD_READ:
+      return c.counter == 0 ? !counts_only
+                            : (c.notify & URNIC_RUD_NOTIFY_THIRD) != 0;
+    case URNIC_RUD_READ:
+      return !counts_only;
+    case URNIC_RUD_ASK_STATE:
+      return c.counter == 0 && !counts_only;
+    case URNIC_RUD_COUNT_ARRIVALS:
+      return c.condition == 0 && !counts_only;
+    default:
+      return c.condition == 0 && c.counter != 0 && c.flags == 0;
+  }
+}
+
+// Document C: commands that set, clear and query counters and queues.
+urnic_rud_status Source::BeginOnCounter() {
+  const uint8_t counter = command_.counter;
+  if (command_.notify != 0 || (command_.flags & URNIC_RUD_INLINE_DATA) != 0)
+    return URNIC_RUD_BAD_REQUEST;
+  if (command_.opcode == URNIC_RUD_SET_COUNTER) {
+    conditions_.Set(counter, command_.value);
+  } else if (command_.opcode == URNIC_RUD_DROP_HELD) {
+    conditions_.Drop(counter);
+  } else if (command_.opcode == URNIC_RUD_ASK_COUNTER) {
+    urnic_rud_receive entry = {};
+    entry.type = URNIC_RUD_GOT_COUNTER;
+    entry.number = counter;
+    entry.value = conditions_.value(counter);
+    entry.held = conditions_.CountHeld(counter);
+    if (!receive_.Push(entry, {})) return URNIC_RUD_NO_ROOM;
+  } else if ((command_.flags & URNIC_RUD_TO_FIFO) != 0) {
+    conditions_.CountPacketsBy(counter);
+  } else {
+    Context* const context =
+        contexts_.Find(ContextId::Of(command_.local_context), config_.number);
+    if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
+    context->arrivals = counter;
+  }
+  return URNIC_RUD_SENT;
+}
+
+urnic_rud_status Source::Begin() {
+  constexpr uint8_t kFlags =
+      URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO | URNIC_RUD_COUNT_ONLY;
+  if ((command_.flags & ~kFlags) != 0 || !IsCountable() ||
+      (command_.notify & ~NotificationsOf(command_.opcode)) != 0) {
+    return URNIC_RUD_BAD_REQUEST;
+  }
+  // Document C: a conditional request waits in its queue until the counter
+  // meets its condition, and is then executed as any other.
+  if (!was_held_ && !conditions_.Holds(command_))
+    return conditions_.Hold(command_) ? URNIC_RUD_HELD : URNIC_RUD_NO_ROOM;
+  switch (command_.opcode) {
+    case URNIC_RUD_PACKET:
+      return BeginPacket();
+    case URNIC_RUD_WRITE:
+      return BeginWrite();
+    case URNIC_RUD_READ:
+      return BeginRead();
+    case URNIC_RUD_THIRD_READ:
+      return BeginThirdRead();
+    case URNIC_RUD_ASK_STATE:
+      return BeginAsking();
+    case URNIC_RUD_SET_COUNTER:
+    case URNIC_RUD_ASK_COUNTER:
+    case URNIC_RUD_COUNT_ARRIVALS:
+    case URNIC_RUD_DROP_HELD:
+      return BeginOnCounter();
+    default:
+      return URNIC_RUD_BAD_REQUEST;
+  }
+}
+
+// Those that have waited come first.
+void Source::ReadCommand() {
+  was_held_ = conditions_.HasReady();
+  if (was_held_) {
+    const urnic_rud_send& held = conditions_.Take();
+    command_ = held;
+    inline_address_ = reinterpret_cast<uint64_t>(held.data);
+  } else {
+    command_ = send_.Read();
+    inline_address_ = send_.InlineAddress();
+  }
+}
+
+void Source::Finish(urnic_rud_status status) {
+  if (!was_held_) return send_.Finish(status);
+  conditions_.Finish();
+  if (status == URNIC_RUD_SENT) return;
+  urnic_rud_receive entry = {};
+  entry.type = URNIC_RUD_GOT_UNSENT;
+  entry.number = command_.condition;
+  entry.context = command_.local_context;
+  entry.tid = command_.tid;
+  entry.value = status;
+  (void)receive_.Push(entry, {});
+}
+
+Source::Step Source::SendCommand(TxPacket& out) {
+  if (unsent_ == 0) {
+    if (!HasCommand()) return Step::kNothing;
+    ReadCommand();
+    const urnic_rud_status status = Begin();
+    if (status != URNIC_RUD_SENT) {
+      unsent_ = 0;
+      failed_ |= status == URNIC_RUD_BAD_PVO;
+      Finish(status);
+      return failed_ ? Step::kNothing : Step::kDone;
+    }
+  }
+  const bool sends = unsent_ != 0;
+  if (sends && !SendCommandPacket(out)) {
+    unsent_ = 0;
+    failed_ = true;
+    Finish(URNIC_RUD_BAD_PVO);
+    return Step::kNothing;
+  }
+  if (unsent_ == 0) Finish(URNIC_RUD_SENT);
+  return sends ? Step::kPacket : Step::kDone;
+}
+
+bool Source::SendCommandPacket(TxPacket& out) {
+  out.peer = command_.peer;
+  out.path = command_.path;
+  out.context = TxPacket::kNoContext;
+  if (command_.opcode == URNIC_RUD_WRITE) return SendWritePacket(out);
+  unsent_ = 0;
+  wire::Appender appender(out.headers);
+  wire::RudTransfer transfer;
+  transfer.context = ToWire(ContextId::Of(command_.context));
+  transfer.tid = Be<uint64_t>(command_.tid);
+  out.payload_bytes = 0;
+  if (command_.opcode == URNIC_RUD_PACKET) {
+    wire::RudBase base = BaseOf(RudType::kFifo);
+    base.payload_bytes = Be<uint16_t>(static_cast<uint16_t>(command_.bytes));
+    wire::RudTag tag;
+    std::memcpy(tag.bytes, command_.tag, sizeof(tag.bytes));
+    appender.Append(base);
+    appender.Append(tag);
+    out.payload = source_;
+    out.payload_bytes = command_.bytes;
+    out.payload_in_ring = true;
+  } else if (command_.opcode == URNIC_RUD_READ) {
+    appender.Append(BaseOf(RudType::kReadRequest));
+    appender.Append(transfer);
+    appender.Append(ReadOf(command_, command_.local_context));
+  } else if (command_.opcode == URNIC_RUD_THIRD_READ) {
+    appender.Append(BaseOf(RudType::kThirdReadRequest));
+    appender.Append(transfer);
+    appender.Append(ReadOf(command_, command_.target_context));
+    out.header_bytes = static_cast<uint16_t>(appender.size());
+    AppendThird(out, {command_.target_peer, command_.target_window,
+                      ContextId::Of(command_.local_context)});
+    return true;
+  } else {
+    appender.Append(BaseOf(RudType::kStateRequest));
+    appender.Append(transfer);
+    appender.Append(ToWire(ContextId::Of(command_.local_context)));
+  }
+  out.header_bytes = static_cast<uint16_t>(appender.size());
+  return true;
+}
+
+bool Source::SendWritePacket(TxPacket& out) {
+  const auto number = static_cast<uint8_t>(std::countr_zero(unsent_));
+  unsent_ &= unsent_ - 1;
+  const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
+  wire::RudBase base = BaseOf(RudType::kData);
+  base.flags = to_fifo ? wire::kRudToFifo : 0;
+  const DataPlace place = {.to = ContextId::Of(command_.context),
+                           .from = ContextId::Of(command_.local_context),
+                           .tid = command_.tid,
+                           .pvo = command_.remote_pvo,
+                           .total = command_.bytes,
+                           .stride = command_.stride};
+  const uint32_t offset = AppendData(out, base, place, number);
+  out.payload_in_ring = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
+  if (out.payload_in_ring) {
+    out.payload = source_ + offset;
+    return true;
+  }
+  // Again: the registration may have ended since.
+  const PvoTranslation found =
+      tces_.Check(config_.job, {command_.local_pvo + offset}, out.payload_bytes,
+                  mem::kLocalRead);
+  out.payload = found.address;
+  return found.fault == PvoFault::kNone;
+}
+
+}  // namespace urnic::rud
