@@ -46,8 +46,28 @@ wire::RudRead ReadOf(const urnic_rud_send& command, uint64_t target) {
       contexts_.Find(ContextId::Of(command_.local_context), config_.number);
   if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
   if (context->state == ContextState::kSending) return URNIC_RUD_BUSY;
-  if (command_.tid <= context->tid) return URNIC_RUD_OLD_TID;
+  if (command_.tid <= context->tid && !IsNextOfSlots(*context))
+    return URNIC_RUD_OLD_TID;
   return URNIC_RUD_SENT;
+}
+
+// Document C: the requests of a half-send write are components of one transfer.
+bool Source::IsNextOfSlots(const Context& context) const {
+  return command_.opcode == URNIC_RUD_WRITE &&
+         (command_.flags & URNIC_RUD_SLOT_DATA) != 0 &&
+         command_.tid == context.tid &&
+         (context.state == ContextState::kAwaiting ||
+          context.state == ContextState::kIdle);
+}
+
+bool Source::IsPacketOfSlot() const {
+  if ((command_.flags & URNIC_RUD_INLINE_DATA) != 0 ||
+      !std::has_single_bit(command_.packets)) {
+    return false;
+  }
+  const auto number = static_cast<uint8_t>(std::countr_zero(command_.packets));
+  return wire::RudPayloadOf(command_.bytes, command_.stride, number) <=
+         send_.slot_bytes();
 }
 
 void Source::BeginTransfer(Context& context, bool awaits) {
@@ -67,19 +87,27 @@ void Source::BeginTransfer(Context& context, bool awaits) {
   }
   const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
-  if (is_inline && command_.bytes > URNIC_RUD_INLINE)
+  const bool in_slot = (command_.flags & URNIC_RUD_SLOT_DATA) != 0;
+  if ((is_inline && command_.bytes > URNIC_RUD_INLINE) ||
+      (in_slot && !IsPacketOfSlot())) {
     return URNIC_RUD_BAD_REQUEST;
+  }
   Context* context = nullptr;
   if (!to_fifo || command_.notify != 0) {
     const urnic_rud_status status = TakeContext(context);
     if (status != URNIC_RUD_SENT) return status;
   }
-  if (!is_inline) {
+  if (in_slot) {
+    // What follows adds the offset in the transfer.
+    const uint64_t offset =
+        uint64_t{command_.stride} * std::countr_zero(command_.packets);
+    if (!to_fifo) command_.remote_pvo -= offset;
+  } else if (!is_inline) {
     const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
                                              command_.bytes, mem::kLocalRead);
     if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
   }
-  if (context != nullptr) {
+  if (context != nullptr && command_.tid != context->tid) {
     BeginTransfer(*context, (command_.notify & URNIC_RUD_NOTIFY_SOURCE) != 0);
   }
   unsent_ = command_.packets;
@@ -183,6 +211,8 @@ bool Source::IsCountable() const {
              (c.condition == 0 || (c.flags & URNIC_RUD_INLINE_DATA) != 0 ||
               c.bytes == 0);
     case URNIC_RUD_WRITE:
+      if (c.condition != 0 && (c.flags & URNIC_RUD_SLOT_DATA) != 0)
+        return false;
       return c.counter == 0 ? !counts_only
                             : (c.notify & URNIC_RUD_NOTIFY_SOURCE) != 0;
     case URNIC_RUD_THIRD_READ:
@@ -229,7 +259,10 @@ urnic_rud_status Source::BeginOnCounter() {
 [[gnu::always_inline]] inline urnic_rud_status Source::Begin() {
   constexpr uint8_t kFlags =
       URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO | URNIC_RUD_COUNT_ONLY;
-  if ((command_.flags & ~kFlags) != 0 || !IsCountable() ||
+  const uint8_t flags = command_.opcode == URNIC_RUD_WRITE
+                            ? kFlags | URNIC_RUD_SLOT_DATA
+                            : kFlags;
+  if ((command_.flags & ~flags) != 0 || !IsCountable() ||
       (command_.notify & ~NotificationsOf(command_.opcode)) != 0) {
     return URNIC_RUD_BAD_REQUEST;
   }
@@ -387,7 +420,12 @@ bool Source::SendOtherPacket(TxPacket& out) {
        .total = command_.bytes,
        .stride = command_.stride},
       number);
-  out.payload_in_ring = false;
+  out.payload_in_ring = (command_.flags & URNIC_RUD_SLOT_DATA) != 0;
+  if (out.payload_in_ring) {
+    // Such a command is one packet.
+    out.payload = send_.SlotAddress();
+    return true;
+  }
   if ((command_.flags & URNIC_RUD_INLINE_DATA) != 0) {
     AppendInline(out, offset);
     return true;

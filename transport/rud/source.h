@@ -86,6 +86,10 @@ class Source {
   void Finish(urnic_rud_status status);
   urnic_rud_status Begin();
   bool IsCountable() const;
+  // It is another packet of the transfer that its context has begun from slots.
+  bool IsNextOfSlots(const Context& context) const;
+  // A write from a slot has one packet, which the slot holds.
+  bool IsPacketOfSlot() const;
   urnic_rud_status BeginPacket();
   urnic_rud_status BeginWrite();
   urnic_rud_status BeginRead();

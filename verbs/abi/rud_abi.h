@@ -65,6 +65,11 @@ enum {
   /* Write, third-party read: `counter` alone tells of the completion; no entry
    * of the receive FIFO does. */
   URNIC_RUD_COUNT_ONLY = 1 << 2,
+  /* Write (half-RDMA of document C): the payload is that of one packet, lies in
+   * the slot, and goes to `remote_pvo`, which is that packet's own. Several
+   * commands with one tid are the packets of a transfer, in any order; so both
+   * ends may be scattered. It cannot wait for a counter. */
+  URNIC_RUD_SLOT_DATA = 1 << 3,
 };
 
 /* urnic_rud_send.notify: who wants to know that the transfer is complete. Data
