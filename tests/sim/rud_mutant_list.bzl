@@ -46,8 +46,8 @@ def rud_mutants():
     )
     _mutant(
         name = "tells_the_target_twice",
-        old = "context.owes_target = !fifo_.Push(entry, {});",
-        new = "(void)fifo_.Push(entry, {});",
+        old = "context.owes_target = !Tell(",
+        new = "(void)Tell(",
     )
 
     _mutant(
