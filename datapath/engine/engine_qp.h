@@ -238,7 +238,7 @@ Qp* PlaceQp(const EngineQpConfig& config, Args&&... args) {
 
 // Whose event it is, for the trace.
 inline TraceSubject SubjectOf(const EngineQp& qp) {
-  return {.qpn = qp.qpn(), .iwarp = !qp.is_roce_qp()};
+  return {.qpn = qp.qpn(), .iwarp = qp.kind() == Flow::Kind::kIwarpQp};
 }
 
 }  // namespace urnic

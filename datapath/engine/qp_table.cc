@@ -160,7 +160,7 @@ void QpTable::SendOwed(EngineQp& qp) {
 void QpTable::Modify(EngineQp& qp, QpState target, const QpConfig& config) {
   parts_.history->Add(HistoryEvent::kState, qp.qpn(),
                       static_cast<uint32_t>(qp.state()),
-                      static_cast<uint32_t>(target), !qp.is_roce_qp());
+                      static_cast<uint32_t>(target), SubjectOf(qp).iwarp);
   parts_.trace->Add(TracePoint::kQpModified, SubjectOf(qp),
                     {static_cast<uint64_t>(target), config.dest_qpn,
                      config.rq_psn.value(), config.sq_psn.value()});

@@ -29,6 +29,8 @@ constexpr VerdictLayer LayerOf(RxVerdict verdict) {
   }
   if (verdict >= RxVerdict::kTcpKept && verdict <= RxVerdict::kTcpBadCookie)
     return VerdictLayer::kTcp;
+  if (verdict >= RxVerdict::kRud && verdict <= RxVerdict::kRudFifoFull)
+    return VerdictLayer::kTransport;
   if (verdict < RxVerdict::kTcp) return VerdictLayer::kIp;
   if (verdict < RxVerdict::kMpaBadFrame) return VerdictLayer::kTcp;
   if (verdict < RxVerdict::kBadIcrc) return VerdictLayer::kMpa;

@@ -72,6 +72,18 @@ def in_one_program(context):
     context.check(len(rows(result, 100000)) == 1, result)
 
 
+@suite.test("loop/rud-with-the-smallest-packets")
+def with_small_packets(context):
+    with beds.make(context.tools, "loop") as place:
+        place.mtu_option = 352
+        for name in ("write", "send"):
+            result = place.run(0, [context.tools.perf, "rud", "--loopback",
+                                   "--seconds", SECONDS, "--test", name,
+                                   "--bytes", "100"])
+            context.check_ok(result)
+            context.check(len(rows(result, 100)) == 1, result)
+
+
 # Each end has a NIC in each of two subnets.
 TWO_PORTS = ["--port", "loop", "--addr", "10.9.0.1/24",
              "--port", "loop", "--addr", "10.9.1.1/24"]

@@ -223,7 +223,7 @@ class RudEnd {
 
  private:
   static RudEndConfig WithPayload(RudEndConfig config) {
-    config.window.max_payload = kSlotBytes;
+    config.window.max_payload = std::min(config.window.max_payload, kSlotBytes);
     return config;
   }
 

@@ -215,6 +215,15 @@ wire::RudBase Source::BaseOf(RudType type, const Answer& answer) const {
   return true;
 }
 
+// The longest packet of the link is one of data with the longest headers.
+uint32_t Source::CompletionsThatFit() const {
+  constexpr uint32_t kHeaders =
+      wire::kRudMaxHeaderBytes - sizeof(wire::RudBase);
+  return std::min<uint32_t>(
+      wire::kRudMaxCompletions,
+      (config_.max_payload + kHeaders) / sizeof(wire::RudCompletion));
+}
+
 // As many as go the same way to the same window: on another path they would say
 // something wrong about that of their transfer.
 void Source::SendCompletions(TxPacket& out) {
@@ -222,7 +231,7 @@ void Source::SendCompletions(TxPacket& out) {
   const Answer& first = answers_.Front();
   wire::RudBase base = BaseOf(RudType::kCompletion, first);
   wire::Appender appender(out.headers + sizeof(base));
-  for (uint32_t i = 0; i < wire::kRudMaxCompletions && !answers_.empty(); ++i) {
+  for (uint32_t i = 0; i < CompletionsThatFit() && !answers_.empty(); ++i) {
     const Answer& answer = answers_.Front();
     if (answer.is_notice || !answer.to.IsFrom(first.to.peer, first.to.window) ||
         answer.path != first.path || answer.marked != first.marked) {

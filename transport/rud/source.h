@@ -72,6 +72,7 @@ class Source {
     return unsent_ != 0 || conditions_.HasReady() || send_.Waiting() != 0;
   }
   bool SendAnswer(TxPacket& out);
+  uint32_t CompletionsThatFit() const;
   void SendCompletions(TxPacket& out);
   void SendNotice(TxPacket& out);
   // Who has asked for what the context sends.

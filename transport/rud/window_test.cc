@@ -399,5 +399,36 @@ TEST_F(WindowTest, AProgramThatWritesNonsenseIntoItsIndicesHarmsOnlyItself) {
   EXPECT_EQ(Give(Send(packet)[0]), RxVerdict::kRudFifoFull);
 }
 
+// With many transfers under way, completions share packets.
+TEST_F(WindowTest, CompletionsThatShareAPacketFitIntoTheLongestOfTheLink) {
+  testing::RudEndConfig config = testing::RudPairConfig(3);
+  config.window.max_payload = 64;
+  RudEnd end(config);
+  Bytes bytes(64);
+  const Pvo pvo = Register(end, bytes, kAll);
+  std::vector<Bytes> burst;
+  for (uint32_t i = 0; i < kBurstMax; ++i) {
+    urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(1), 2);
+    write.window = 3;
+    write.local_context = a_.Acquire().value();
+    write.context = end.Acquire().value();
+    write.remote_pvo = pvo.value + 2 * i;
+    a_.Post(write);
+    for (auto& sent : a_.Transmit(end.config().address))
+      burst.push_back(std::move(sent.bytes));
+  }
+  for (const RxVerdict verdict : end.ReceiveBurst(burst, a_.config().address))
+    ASSERT_EQ(verdict, RxVerdict::kAccept);
+  size_t completions = 0;
+  for (const auto& sent : end.Transmit(a_.config().address)) {
+    EXPECT_LE(sent.bytes.size(),
+              64 + wire::kRudMaxHeaderBytes + wire::kRudCrcBytes);
+    completions +=
+        (sent.bytes.size() - sizeof(wire::RudBase) - wire::kRudCrcBytes) /
+        sizeof(wire::RudCompletion);
+  }
+  EXPECT_EQ(completions, size_t{kBurstMax});
+}
+
 }  // namespace
 }  // namespace urnic::rud

@@ -21,10 +21,9 @@ constexpr uint32_t kIpv6Bytes = 40;
 constexpr uint32_t kHeaderBytes = kIpv6Bytes + sizeof(wire::Udp) +
                                   wire::kRudMaxHeaderBytes + wire::kRudCrcBytes;
 
-// Whole lines, as all that the RNIC and a program share. Every host forwards
-// packets of 576 bytes.
+// Whole lines, as all that the RNIC and a program share.
 uint32_t PayloadOf(const Device& device) {
-  constexpr uint32_t kLeast = 576;
+  constexpr uint32_t kLeast = 352;  // of a port (urnic-run(1))
   return (std::max(device.ip_mtu(), kLeast) - kHeaderBytes) / URNIC_ABI_LINE *
          URNIC_ABI_LINE;
 }

@@ -3,7 +3,7 @@
 /*
  * Direct verbs of uRNIC: what its devices have beyond libibverbs. So far that
  * is RUD, reliable and unordered RDMA over unreliable datagrams (document C;
- * docs/design/0014-rud.md). Link with -lurnic_dv, or ask pkg-config for
+ * docs/design/0014-rud.md). Link with -lurnic-dv, or ask pkg-config for
  * urnic-dv.
  *
  * A window is a queue pair of type IBV_QPT_DRIVER on a RoCE device of uRNIC.

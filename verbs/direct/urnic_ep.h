@@ -18,6 +18,14 @@
  * is in the peer's FIFO: its program gets it once and whole. An operation that
  * fails may have had a part of its effect.
  *
+ * Memory that is not registered (any more) ends more than the operation. A PVO
+ * whose memory was deregistered, or that never was one, fails the window that
+ * it is aimed at, as document C has it: ours for a local one, that of the peer
+ * for a remote one, which then is lost for us (URNIC_EP_PEER_LOST), as we are
+ * for it. So agree on the end of transfers before you deregister. Bytes beyond
+ * a registration, and missing rights, only end the operation
+ * (URNIC_EP_REFUSED).
+ *
  * Thread: one at a time uses an endpoint. It must poll, or sleep in
  * urnic_ep_wait() and then poll, for anything to move: a peer that does not
  * holds back what is sent to it.
@@ -60,8 +68,11 @@ int urnic_ep_close(struct urnic_ep* endpoint);
  * is needed, which is at most URNIC_EP_ADDRESS_BYTES. */
 #define URNIC_EP_ADDRESS_BYTES 512
 int urnic_ep_address(struct urnic_ep* endpoint, void* address, size_t* bytes);
-/* EINVAL: not an address. ENOMEM: no room for it, or its host cannot be
- * reached; may wait for three seconds for that. */
+/* EINVAL: not an address. Otherwise, if no NIC of ours has a way to one of the
+ * peer, the error of urnic_dv_add_peer() for the first: ENETUNREACH, ETIMEDOUT
+ * (after three seconds), ENOMEM, or EBUSY: it is a peer already. An address
+ * does not say of which job it is: with a peer of another one, operations end
+ * with URNIC_EP_PEER_LOST. */
 int urnic_ep_add_peer(struct urnic_ep* endpoint, const void* address,
                       size_t bytes, uint32_t* peer);
 /* Operations with it end with URNIC_EP_CANCELED. An endpoint that is removed at

@@ -5,10 +5,12 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -34,6 +36,13 @@ bool Whole(int fd, uint8_t* at, size_t bytes, bool sends) {
     bytes -= static_cast<size_t>(done);
   }
   return true;
+}
+
+// Who connects and says nothing must not hold the other end forever. It may
+// take seconds to find a peer's address.
+void LimitWaiting(int fd) {
+  constexpr timeval kPatience = {.tv_sec = 15, .tv_usec = 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
 }
 
 struct FreeAddresses {
@@ -74,6 +83,7 @@ absl::StatusOr<Exchange> Exchange::Listen(uint16_t port) {
       fd < 0 ? Failed(absl::StrCat("TCP port ", port)) : absl::OkStatus();
   close(listener);
   if (!status.ok()) return status;
+  LimitWaiting(fd);
   return Exchange(fd);
 }
 
@@ -88,9 +98,16 @@ absl::StatusOr<Exchange> Exchange::Connect(const std::string& host,
          at = at->ai_next) {
       const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
       if (fd < 0) return Failed("socket");
-      if (connect(fd, at->ai_addr, at->ai_addrlen) == 0) return Exchange(fd);
+      if (connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
+        LimitWaiting(fd);
+        return Exchange(fd);
+      }
       status = Failed(absl::StrCat(host, ", TCP port ", port));
       close(fd);
+    }
+    if (tries == 0) {
+      std::fprintf(stderr, "waiting for a server at %s, TCP port %u\n",
+                   host.c_str(), port);
     }
     std::this_thread::sleep_for(kPause);
   }

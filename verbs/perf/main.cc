@@ -3,13 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,6 +48,9 @@ constexpr Test kTests[] = {
     {"read-lat", Operation::kRead, true, "latency of a read"},
     {"send-lat", Operation::kSend, true, "latency of a message, one way"},
 };
+
+// The client's last message: all its operations have ended.
+constexpr uint8_t kDone = 1;
 
 const Test* FindTest(const std::string& name) {
   for (const Test& test : kTests)
@@ -141,7 +143,7 @@ void PrintPaths(const End& end) {
 }
 
 absl::Status Measure(const Options& options, const Test& test, End& end,
-                     const std::function<void()>& also) {
+                     const std::function<absl::Status()>& also) {
   PrintHeader(test, end);
   for (const uint64_t bytes : SizesOf(options)) {
     if (test.is_latency) {
@@ -175,11 +177,7 @@ absl::Status RunLoopback(const Options& options, const Test& test,
   if (absl::Status s = (*client)->Meet(*of_server); !s.ok()) return s;
   if (absl::Status s = (*server)->Meet(*of_client); !s.ok()) return s;
   Server serving(**server, test.is_latency);
-  absl::Status problem;
-  absl::Status status = Measure(options, test, **client, [&] {
-    if (problem.ok()) problem = serving.Serve();
-  });
-  return status.ok() ? problem : status;
+  return Measure(options, test, **client, [&] { return serving.Serve(); });
 }
 
 // The client says what is tested: the first byte is the number of the test.
@@ -200,17 +198,21 @@ absl::Status RunClient(const Options& options, const Test& test,
   const auto of_server = exchange->Receive();
   if (!of_server.ok()) return of_server.status();
   if (absl::Status s = (*end)->Meet(*of_server); !s.ok()) return s;
-  bool is_gone = false;
   uint32_t calls = 0;
   const absl::Status status = Measure(options, test, **end, [&] {
-    constexpr uint32_t kCallsPerLook = 1u << 16;
-    if (++calls % kCallsPerLook == 0) is_gone |= exchange->HasNews();
+    constexpr uint32_t kCallsPerLook = 4096;
+    return ++calls % kCallsPerLook == 0 && exchange->HasNews()
+               ? absl::UnavailableError("the server has ended")
+               : absl::OkStatus();
   });
-  if (is_gone) return absl::UnavailableError("the server has ended");
-  return status;
+  if (!status.ok()) return status;
+  return exchange->Send({kDone});
 }
 
 absl::Status RunServer(const Options& options, const EndOptions& defaults) {
+  // What would be refused later is better refused before a client has come.
+  if (const auto tried = End::Open(defaults); !tried.ok())
+    return tried.status();
   std::printf("waiting for a client on TCP port %u\n", options.tcp_port);
   std::fflush(stdout);
   auto exchange = Exchange::Listen(options.tcp_port);
@@ -249,11 +251,20 @@ absl::Status RunServer(const Options& options, const EndOptions& defaults) {
     // The client has ended, which it does when its last operation has.
     if (polls % kPollsPerLook == 0 && exchange->HasNews()) break;
   }
+  const auto last = exchange->Receive();
+  if (!last.ok() || *last != std::vector<uint8_t>{kDone})
+    return absl::UnavailableError("the client ended before its test did");
   PrintPaths(**end);
   return absl::OkStatus();
 }
 
 absl::Status Run(const Options& options) {
+  if (!std::isfinite(options.seconds))
+    return absl::InvalidArgumentError("--seconds must be a number");
+  if (options.loopback && !options.host.empty())
+    return absl::InvalidArgumentError("--loopback has no HOST: it is its own");
+  if (options.all_sizes && options.bytes != 0)
+    return absl::InvalidArgumentError("--all and --bytes are two wishes");
   const Test* const test = FindTest(options.test);
   if (test == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -303,7 +314,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, 4096u));
   rud->add_option("--tcp-port", options.tcp_port,
                   "Where client and server meet")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65535));
   rud->add_flag("--loopback", options.loopback,
                 "Both ends in this program, for one port");
   CLI11_PARSE(app, argc, argv);

@@ -73,10 +73,9 @@ double SecondsSince(Clock::time_point begin) {
 
 }  // namespace
 
-absl::StatusOr<RateResult> MeasureRate(End& end, Operation operation,
-                                       uint64_t bytes, uint32_t depth,
-                                       double seconds,
-                                       const std::function<void()>& also) {
+absl::StatusOr<RateResult> MeasureRate(
+    End& end, Operation operation, uint64_t bytes, uint32_t depth,
+    double seconds, const std::function<absl::Status()>& also) {
   urnic_ep_event events[kEvents];
   uint64_t begun = 0;
   uint64_t done = 0;
@@ -101,7 +100,7 @@ absl::StatusOr<RateResult> MeasureRate(End& end, Operation operation,
       if (event.status != URNIC_EP_OK) return Ended(event.status);
       ++done;
     }
-    also();
+    if (absl::Status s = also(); !s.ok()) return s;
     if (count == 0 && polls % kPollsPerLook != 0) continue;
     const Clock::time_point now = Clock::now();
     if (count != 0) progress = now;
@@ -122,7 +121,7 @@ absl::StatusOr<RateResult> MeasureRate(End& end, Operation operation,
 
 absl::StatusOr<LatencyResult> MeasureLatency(
     End& end, Operation operation, uint64_t bytes, double seconds,
-    const std::function<void()>& also) {
+    const std::function<absl::Status()>& also) {
   urnic_ep_event events[kEvents];
   std::vector<double> times;
   const bool is_echo = operation == Operation::kSend;
@@ -139,7 +138,7 @@ absl::StatusOr<LatencyResult> MeasureLatency(
         if (event.status != URNIC_EP_OK) return Ended(event.status);
         (event.type == URNIC_EP_DONE ? is_done : is_back) = true;
       }
-      also();
+      if (absl::Status s = also(); !s.ok()) return s;
       if (Clock::now() - start > kPatience) return Refused(ETIMEDOUT);
     }
     const double took = SecondsSince(start) * 1e6;

@@ -19,11 +19,11 @@ struct RateResult {
   double seconds = 0;
 };
 // Keeps `depth` operations of `bytes` under way for so long, after a tenth of
-// the time that does not count. `also` is called after each poll.
-absl::StatusOr<RateResult> MeasureRate(End& end, Operation operation,
-                                       uint64_t bytes, uint32_t depth,
-                                       double seconds,
-                                       const std::function<void()>& also);
+// the time that does not count. `also` is called after each poll, and ends the
+// test by an error.
+absl::StatusOr<RateResult> MeasureRate(
+    End& end, Operation operation, uint64_t bytes, uint32_t depth,
+    double seconds, const std::function<absl::Status()>& also);
 
 struct LatencyResult {
   uint64_t rounds = 0;
@@ -32,9 +32,9 @@ struct LatencyResult {
 };
 // Messages that the server sends back; half of the round trip. A read: all of
 // it. A write: until its event, all of it.
-absl::StatusOr<LatencyResult> MeasureLatency(End& end, Operation operation,
-                                             uint64_t bytes, double seconds,
-                                             const std::function<void()>& also);
+absl::StatusOr<LatencyResult> MeasureLatency(
+    End& end, Operation operation, uint64_t bytes, double seconds,
+    const std::function<absl::Status()>& also);
 
 // What the server does: polls, and sends messages back if it echoes.
 class Server {

@@ -156,8 +156,11 @@ int AddPeer(urnic_ep* endpoint, const void* address, size_t bytes,
             uint32_t* peer) {
   const std::span blob(static_cast<const uint8_t*>(address), bytes);
   if (!upper::EndpointAddress::Decode(blob).has_value()) return EINVAL;
-  *peer = Of(endpoint).endpoint->AddPeer(MonotonicNow(), blob);
-  return *peer != 0 ? 0 : ENOMEM;
+  Handle& handle = Of(endpoint);
+  const uint32_t number = handle.endpoint->AddPeer(MonotonicNow(), blob);
+  if (number == 0) return handle.adapters[0]->add_peer_error();
+  *peer = number;
+  return 0;
 }
 
 int RemovePeer(urnic_ep* endpoint, uint32_t peer) {

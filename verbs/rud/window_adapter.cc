@@ -66,7 +66,8 @@ uint32_t WindowAdapter::AddPeer(const upper::WindowAddress& address) {
   attr.window = address.window;
   attr.key = address.key;
   uint32_t peer = 0;
-  return urnic_dv_table_v1.add_peer(qp_, &attr, &peer) == 0 ? peer : 0;
+  add_peer_error_ = urnic_dv_table_v1.add_peer(qp_, &attr, &peer);
+  return add_peer_error_ == 0 ? peer : 0;
 }
 
 void WindowAdapter::RemovePeer(uint32_t peer) {

@@ -32,6 +32,8 @@ class WindowAdapter final : public upper::Adapter {
   // Lets the RNIC run. 0 or an errno.
   int Progress();
   ibv_context* context() const { return context_; }
+  // Of the last AddPeer(): an errno, or 0.
+  int add_peer_error() const { return add_peer_error_; }
   ibv_qp* qp() const { return qp_; }
 
  private:
@@ -44,6 +46,7 @@ class WindowAdapter final : public upper::Adapter {
   ibv_qp* qp_ = nullptr;
   urnic_dv_window window_ = {};
   upper::WindowAddress address_;
+  int add_peer_error_ = 0;
 };
 
 }  // namespace urnic::rud
