@@ -37,7 +37,7 @@ CEILINGS = {
     "instructions, engine/iwarp/write/8/list_of_32": 2800,
     "instructions, engine/iwarp/half_trip": 10000,
     "instructions, rud/upper_write_8": 700,
-    "instructions, engine/rud/write/8/list_of_32": 2600,
+    "instructions, engine/rud/write/8/list_of_32": 2800,
     "bytes, RcQp": 1152,
 }
 
