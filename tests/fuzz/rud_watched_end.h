@@ -110,7 +110,11 @@ class RudWatchedEnd {
 
   void Receive(const std::vector<Bytes>& burst, const wire::Gid& from,
                bool marked) {
-    (void)rnic_.ReceiveBurst(burst, from, 1, marked);
+    const std::vector<RxVerdict> verdicts =
+        rnic_.ReceiveBurst(burst, from, 1, marked);
+    for (size_t i = 0; i < burst.size(); ++i) {
+      if (verdicts[i] == RxVerdict::kAccept) CountPushed(burst[i]);
+    }
     Watch();
     for (const rud::ContextId id : owned_) {
       const rud::Context& context = rnic_.contexts().At(id.number);
@@ -204,6 +208,22 @@ class RudWatchedEnd {
                                 begin + bytes <= each.end &&
                                 (each.access & access) == access;
                        });
+  }
+
+  // Bytes for the FIFO that a context counts are parts of its transfer, too.
+  void CountPushed(const Bytes& bytes) {
+    wire::RudPacket packet;
+    (void)wire::ParseRud(bytes.data(), static_cast<uint32_t>(bytes.size()),
+                         packet);
+    const bool is_data = packet.type == wire::RudType::kData ||
+                         packet.type == wire::RudType::kThirdData;
+    if (!is_data || (packet.base->flags & wire::kRudToFifo) == 0 ||
+        packet.base->notify == 0) {
+      return;
+    }
+    const wire::RudTransfer& header = packet.transfer();
+    placed_[{rud::IdOf(header.context).value(),
+             rud::TransferOf(header.tid.value())}] += packet.payload_bytes;
   }
 
   // Bytes are placed only where the job may, and never after an end was told

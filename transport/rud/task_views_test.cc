@@ -8,7 +8,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "tests/support/explorer.h"
@@ -109,33 +108,6 @@ TEST(TaskViewsTest, MistakesAreFound) {
   EXPECT_FALSE(Explore<ViewsWithoutSecondLook>(1).is_clean);
   EXPECT_FALSE(Explore<ViewsWithoutFence>(1).is_safe);
   EXPECT_FALSE(Explore<ViewsWithoutSnapshot>(1).is_safe);
-}
-
-// For TSan: memory is given back as soon as the snapshot allows it.
-TEST(TaskViewsTest, MemoryIsGivenBackUnderRunningTasks) {
-  TaskViews<std::atomic> views;
-  std::atomic<int*> memory = new int(1);
-  std::atomic<bool> stop = false;
-  std::vector<std::thread> tasks;
-  for (uint32_t number = 0; number < 3; ++number) {
-    tasks.emplace_back([&, number] {
-      const Task task = {&views, number};
-      for (int64_t sum = 0; !stop;) {
-        const Task::Use use(task);
-        const int* const at = memory.load();
-        if (at != nullptr) sum += *at;
-      }
-    });
-  }
-  for (int i = 0; i < 2000; ++i) {
-    int* const old = memory.exchange(i % 2 == 0 ? nullptr : new int(i));
-    views.TakeSnapshot();
-    while (views.ReadSnapshot() != 0) std::this_thread::yield();
-    delete old;
-  }
-  stop = true;
-  for (std::thread& task : tasks) task.join();
-  delete memory.load();
 }
 
 }  // namespace
