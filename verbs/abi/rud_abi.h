@@ -101,9 +101,10 @@ enum urnic_rud_status {
  * be executed then, URNIC_RUD_GOT_UNSENT says so. Packets must have their
  * payload in the entry. Commands about counters cannot wait.
  *
- * The `counter` of a write or third-party read that tells the one who posts it,
- * or of a read, counts one when the transfer is complete, and the same transfer
- * never again, whatever attempts there are. */
+ * When the transfer of a command is complete, its `counter` increases by one,
+ * and only once for a transfer, however many attempts it takes. That goes for
+ * reads, and for writes and third-party reads that notify the one who posts
+ * them. */
 struct urnic_rud_send {
   uint8_t opcode; /* enum urnic_rud_opcode */
   uint8_t flags;

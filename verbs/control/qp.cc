@@ -22,7 +22,6 @@
 #include "verbs/control/qp_caps.h"
 #include "verbs/control/qp_path.h"
 #include "verbs/control/qp_state_table.h"
-#include "verbs/control/rud_memory.h"
 #include "verbs/control/rud_wake.h"
 
 namespace urnic::control {
@@ -148,9 +147,6 @@ absl::Status Qp::MakeRudRings(const QpRequest& request, const QpLayout& layout,
   auto made = RudRings::Make(device_, request.rud, rings, request.allocator);
   if (!made.ok()) return made.status();
   rud_ = *std::move(made);
-  auto user = RudMemory::Of().AddUser(device_.engine());
-  if (!user.ok()) return user.status();
-  rud_user_ = *std::move(user);
   return absl::OkStatus();
 }
 
@@ -180,8 +176,7 @@ absl::Status Qp::CreateInEngine(const QpRequest& request,
   if (recv_cq_ != nullptr) config.recv_cq = recv_cq_->engine_end();
   config.events = this;
   std::optional<RudWindowConfig> window;
-  if (rud_ != nullptr)
-    config.rud = &window.emplace(rud_->Config(rud_user_->task()));
+  if (rud_ != nullptr) config.rud = &window.emplace(rud_->Config());
   if (absl::Status s = device_.qps().Reserve(device_.name()); !s.ok()) return s;
   if (absl::Status s = Enlist(config); !s.ok()) {
     device_.qps().Release();

@@ -19,7 +19,6 @@
 #include "verbs/control/qp_block.h"
 #include "verbs/control/qp_request.h"
 #include "verbs/control/queue_memory.h"
-#include "verbs/control/rud_memory.h"
 #include "verbs/control/rud_rings.h"
 #include "verbs/control/spin_lock.h"
 #include "verbs/control/srq.h"
@@ -199,7 +198,6 @@ class Qp final : private QpEvents {
   QueueMemory memory_;
   const MarkedBlock parts_;
   std::unique_ptr<const RudRings> rud_;
-  std::unique_ptr<const RudMemory::User> rud_user_;
   QpCaps caps_;
   struct Listener {
     EventSink* events;

@@ -6,7 +6,6 @@
 #include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/limits.h"
-#include "verbs/control/rud_memory.h"
 
 namespace urnic::control {
 
@@ -20,7 +19,7 @@ absl::Status CheckWindow(const QpRequest& request) {
     return Refusal(ErrorCode::kBadAttribute,
                    "create_window: both FIFOs need entries");
   }
-  return RudMemory::Prepare();
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -52,18 +52,15 @@ rud::PageSize PageSizeFor(uint64_t bytes) {
 RudMemory::RudMemory(std::span<rud::Tce> storage)
     : tces_(storage, Environment::Draw()) {}
 
-absl::Status RudMemory::Prepare() {
-  if (!Storage().empty()) return absl::OkStatus();
-  return Refusal(ErrorCode::kNoMemory,
-                 absl::StrCat("RUD: no address space for ",
-                              (kEntries * sizeof(rud::Tce)) >> 20,
-                              " MB of translation tables"));
-}
-
-RudMemory& RudMemory::Of() {
-  URNIC_CHECK(!Storage().empty());
+absl::StatusOr<RudMemory*> RudMemory::Find() {
+  if (Storage().empty()) {
+    return Refusal(ErrorCode::kNoMemory,
+                   absl::StrCat("RUD: no address space for ",
+                                (kEntries * sizeof(rud::Tce)) >> 20,
+                                " MB of translation tables"));
+  }
   static RudMemory* const memory = new RudMemory(Storage());
-  return *memory;
+  return memory;
 }
 
 absl::StatusOr<rud::Pvo> RudMemory::Register(Device& device, uint32_t job,

@@ -21,12 +21,8 @@ namespace urnic::control {
 
 class RudMemory {
  public:
-  // REQUIRES: there was room, which Prepare() tells.
-  static RudMemory& Of();
   // RESOURCE_EXHAUSTED: no address space for the tables.
-  static absl::Status Prepare();
-
-  const rud::TceTables& tces() const { return tces_; }
+  static absl::StatusOr<RudMemory*> Find();
 
   // The PVO of the first byte, for windows of this job. Of `request`: address,
   // bytes, access (local write, remote write, remote read). Pins nothing, as
@@ -53,6 +49,7 @@ class RudMemory {
     User(const User&) = delete;
     User& operator=(const User&) = delete;
     const rud::Task& task() const { return task_; }
+    const rud::TceTables& tces() const { return memory_.tces_; }
 
    private:
     friend class RudMemory;

@@ -11,7 +11,6 @@
 #include "ras/marks/marked_block.h"
 #include "transport/wire/rud.h"
 #include "verbs/control/device.h"
-#include "verbs/control/rud_memory.h"
 
 namespace urnic::control {
 namespace {
@@ -64,10 +63,15 @@ absl::StatusOr<std::unique_ptr<RudRings>> RudRings::Make(
   // The program looks for entries that are not zero.
   std::memset(static_cast<void*>(view.receives), 0,
               view.receive_entries * sizeof(urnic_rud_receive));
-  return std::unique_ptr<RudRings>(new RudRings(view, *std::move(slots)));
+  const auto memory = RudMemory::Find();
+  if (!memory.ok()) return memory.status();
+  auto user = (*memory)->AddUser(device.engine());
+  if (!user.ok()) return user.status();
+  return std::unique_ptr<RudRings>(
+      new RudRings(view, *std::move(slots), *std::move(user)));
 }
 
-RudWindowConfig RudRings::Config(const rud::Task& task) const {
+RudWindowConfig RudRings::Config() const {
   return {
       .job = view_.job,
       .key = view_.key,
@@ -77,8 +81,8 @@ RudWindowConfig RudRings::Config(const rud::Task& task) const {
       .receive = rud::ReceiveFifo(view_.receives, view_.receive_entries,
                                   view_.receive_indices, view_.receive_slots,
                                   view_.slot_bytes),
-      .tces = &RudMemory::Of().tces(),
-      .task = task};
+      .tces = &user_->tces(),
+      .task = user_->task()};
 }
 
 }  // namespace urnic::control

@@ -11,6 +11,7 @@
 #include "datapath/engine/rud_window.h"
 #include "verbs/abi/rud_abi.h"
 #include "verbs/control/queue_memory.h"
+#include "verbs/control/rud_memory.h"
 
 namespace urnic::control {
 
@@ -43,22 +44,24 @@ struct RudView {
 class RudRings {
  public:
   // The rings and their indices, which outlive it, are in `view`; it is
-  // completed. Errors of QueueMemory::Make(). INVALID_ARGUMENT: slots longer
-  // than a packet of the link.
+  // completed. Errors of QueueMemory::Make() and RudMemory. INVALID_ARGUMENT:
+  // slots longer than a packet of the link.
   static absl::StatusOr<std::unique_ptr<RudRings>> Make(
       Device& device, const RudRequest& request, const RudView& view,
       QueueAllocator* allocator);
 
   const RudView& view() const { return view_; }
-  // For the engine; `task` is the engine.
-  RudWindowConfig Config(const rud::Task& task) const;
+  // For the engine.
+  RudWindowConfig Config() const;
 
  private:
-  RudRings(const RudView& view, QueueMemory slots)
-      : view_(view), slots_(std::move(slots)) {}
+  RudRings(const RudView& view, QueueMemory slots,
+           std::unique_ptr<const RudMemory::User> user)
+      : view_(view), slots_(std::move(slots)), user_(std::move(user)) {}
 
   const RudView view_;
   const QueueMemory slots_;
+  const std::unique_ptr<const RudMemory::User> user_;
 };
 
 // The layout of a window's rings; see MakeQpLayout().

@@ -1,5 +1,3 @@
-#include "verbs/provider/rud_handler_ops.h"
-
 #include <algorithm>
 #include <memory>
 #include <span>
@@ -12,6 +10,7 @@
 #include "verbs/provider/context.h"
 #include "verbs/provider/objects.h"
 #include "verbs/provider/ops.h"
+#include "verbs/provider/rud_ops.h"
 
 namespace urnic::provider {
 namespace {
@@ -23,10 +22,6 @@ struct Handler : urnic_dv_handler {
 static_assert(URNIC_DV_MAX_HANDLERS == control::RudHandler::kMaxPerWindow);
 static_assert(URNIC_DV_WAKE_NEVER == WakeRules::kNever);
 
-int Refuse(ibv_context* ibv, std::string why) {
-  return Fail(ibv, Refusal(ErrorCode::kBadAttribute, std::move(why)));
-}
-
 control::RudHandler* Of(urnic_dv_handler* handler) {
   return static_cast<Handler*>(handler)->control.get();
 }
@@ -35,10 +30,8 @@ control::RudHandler* Of(urnic_dv_handler* handler) {
 
 urnic_dv_handler* CreateHandler(ibv_context* ibv,
                                 const urnic_dv_handler_attr* attr) {
-  if (attr->comp_mask != 0) {
-    return FailNull(ibv, Refusal(ErrorCode::kNotBuilt,
-                                 "create_handler: comp_mask is not 0"));
-  }
+  if (attr->comp_mask != 0)
+    return FailNull(RefuseMask(ibv, "create_handler", attr->comp_mask));
   auto made = control::RudHandler::Make();
   if (!made.ok()) return FailNull(ibv, made.status());
   auto handler = std::make_unique<Handler>();
@@ -65,25 +58,21 @@ int DisarmHandler(ibv_context* ibv, urnic_dv_handler* handler) {
 
 int BindHandlers(ibv_qp* qp, const urnic_dv_wake_attr* attr) {
   ibv_context* const ibv = qp->context;
-  control::Qp& window = *QueuePair::From(qp)->control;
-  if (window.rud() == nullptr) {
-    return Refuse(ibv, absl::StrCat("bind_handlers: queue pair ", qp->qp_num,
-                                    " is not a window of RUD"));
-  }
-  if (attr->comp_mask != 0) {
-    return Fail(ibv, Refusal(ErrorCode::kNotBuilt,
-                             "bind_handlers: comp_mask is not 0"));
-  }
+  control::Qp* const window = WindowOf(qp, "bind_handlers");
+  if (window == nullptr) return EINVAL;
+  if (attr->comp_mask != 0)
+    return RefuseMask(ibv, "bind_handlers", attr->comp_mask);
   if ((attr->flags & ~uint32_t{URNIC_DV_WAKE_EARLY}) != 0) {
-    return Refuse(
-        ibv, absl::StrCat("bind_handlers: flags 0x", absl::Hex(attr->flags)));
+    return Fail(ibv, Refusal(ErrorCode::kBadAttribute,
+                             absl::StrCat("bind_handlers: flags 0x",
+                                          absl::Hex(attr->flags))));
   }
   WakeRules rules;
   if (attr->entries == URNIC_DV_WAKE_NEVER) {
     rules.entries = WakeRules::kNever;
   } else {
     rules.entries = std::clamp(attr->entries, uint32_t{1},
-                               window.rud()->view().receive_entries);
+                               window->rud()->view().receive_entries);
   }
   rules.delay = Duration::Microseconds(attr->delay_us);
   rules.early = (attr->flags & URNIC_DV_WAKE_EARLY) != 0;
@@ -92,7 +81,7 @@ int BindHandlers(ibv_qp* qp, const urnic_dv_wake_attr* attr) {
        std::span(attr->handlers,
                  std::min<uint32_t>(attr->count, URNIC_DV_MAX_HANDLERS + 1)))
     handlers.push_back(Of(handler));
-  return Fail(ibv, control::RudHandler::Bind(window, rules, handlers));
+  return Fail(ibv, control::RudHandler::Bind(*window, rules, handlers));
 }
 
 }  // namespace urnic::provider

@@ -1,5 +1,7 @@
 // Windows of RUD: the functions behind urnic_dv.h, which says what they do.
 
+#include "verbs/provider/rud_ops.h"
+
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -13,14 +15,9 @@
 #include "verbs/provider/context.h"
 #include "verbs/provider/entry.h"
 #include "verbs/provider/ops.h"
-#include "verbs/provider/rud_handler_ops.h"
 #include "verbs/provider/verb.h"
 
 namespace urnic::provider {
-namespace {
-
-constexpr uint32_t kSendEntries = 256;
-constexpr uint32_t kReceiveEntries = 1024;
 
 int RefuseMask(ibv_context* ibv, const char* verb, uint64_t mask) {
   return Fail(ibv, Refusal(ErrorCode::kNotBuilt,
@@ -28,7 +25,6 @@ int RefuseMask(ibv_context* ibv, const char* verb, uint64_t mask) {
                                         " is not known")));
 }
 
-// Null: it is not a window, and the program was told.
 control::Qp* WindowOf(ibv_qp* qp, const char* verb) {
   control::Qp* const control = QueuePair::From(qp)->control.get();
   if (control->rud() != nullptr) return control;
@@ -38,6 +34,11 @@ control::Qp* WindowOf(ibv_qp* qp, const char* verb) {
                                              " is not a window of RUD"))));
   return nullptr;
 }
+
+namespace {
+
+constexpr uint32_t kSendEntries = 256;
+constexpr uint32_t kReceiveEntries = 1024;
 
 // As programs choose by default. 0, which is of RoCE v1: there is none.
 int32_t UsualGid(const control::GidTable& gids) {
@@ -132,44 +133,50 @@ int ReleaseContext(ibv_qp* qp, uint64_t rud_context) {
   return Fail(qp->context, control::ReleaseRudContext(*window, rud_context));
 }
 
+// Calls f(memory), which returns a status.
+template <typename F>
+int WithMemory(ibv_context* ibv, F&& f) {
+  const auto memory = control::RudMemory::Find();
+  return Fail(ibv, memory.ok() ? f(**memory) : memory.status());
+}
+
 int RegisterMemory(ibv_context* ibv, uint32_t job, void* address,
                    uint64_t bytes, unsigned access, uint64_t* pvo) {
-  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
-    return Fail(ibv, s);
-  const auto made = control::RudMemory::Of().Register(
-      Context::From(ibv)->device(), job,
-      {.address = reinterpret_cast<uint64_t>(address),
-       .bytes = bytes,
-       .access = access});
-  if (!made.ok()) return Fail(ibv, made.status());
-  *pvo = made->value;
-  return 0;
+  return WithMemory(ibv, [&](control::RudMemory& memory) {
+    const auto made =
+        memory.Register(Context::From(ibv)->device(), job,
+                        {.address = reinterpret_cast<uint64_t>(address),
+                         .bytes = bytes,
+                         .access = access});
+    if (made.ok()) *pvo = made->value;
+    return made.status();
+  });
 }
 
 int Deregister(ibv_context* ibv, uint32_t job, uint64_t pvo) {
-  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
-    return Fail(ibv, s);
-  return Fail(ibv, control::RudMemory::Of().Deregister(job, rud::Pvo{pvo}));
+  return WithMemory(ibv, [&](control::RudMemory& memory) {
+    return memory.Deregister(job, rud::Pvo{pvo});
+  });
 }
 
 int Revoke(ibv_context* ibv, uint32_t job, uint64_t pvo) {
-  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
-    return Fail(ibv, s);
-  return Fail(ibv, control::RudMemory::Of().Revoke(job, rud::Pvo{pvo}));
+  return WithMemory(ibv, [&](control::RudMemory& memory) {
+    return memory.Revoke(job, rud::Pvo{pvo});
+  });
 }
 
 int RevokeJob(ibv_context* ibv, uint32_t job) {
-  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
-    return Fail(ibv, s);
-  control::RudMemory::Of().RevokeJob(job);
-  return 0;
+  return WithMemory(ibv, [&](control::RudMemory& memory) {
+    memory.RevokeJob(job);
+    return absl::OkStatus();
+  });
 }
 
 int ReadSnapshot(ibv_context* ibv, uint64_t* snapshot) {
-  if (absl::Status s = control::RudMemory::Prepare(); !s.ok())
-    return Fail(ibv, s);
-  *snapshot = control::RudMemory::Of().Snapshot();
-  return 0;
+  return WithMemory(ibv, [&](control::RudMemory& memory) {
+    *snapshot = memory.Snapshot();
+    return absl::OkStatus();
+  });
 }
 
 // As those that post and poll.

@@ -462,7 +462,7 @@ TEST_F(EndpointsThatSleep, ExchangeMessages) {
       }
     }
   }
-  // The last completion of the other needs nobody who polls.
+  // Nobody has to poll here for the last completion at the other end.
   echo.join();
 }
 

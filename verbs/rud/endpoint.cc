@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -45,8 +46,7 @@ struct Handle : urnic_ep {
   std::unique_ptr<upper::Endpoint> endpoint;
   // When the operations begin that leave with the next flush or poll: the clock
   // takes longer than an eighth of a write.
-  Time begin;
-  bool has_begin = false;
+  std::optional<Time> begin;
   // Of urnic_ep_poll(), as the upper layer gives them.
   std::array<upper::Event, 64> events;
 };
@@ -54,11 +54,8 @@ struct Handle : urnic_ep {
 Handle& Of(urnic_ep* endpoint) { return *static_cast<Handle*>(endpoint); }
 
 Time TimeOfOperation(Handle& handle) {
-  if (!handle.has_begin) {
-    handle.has_begin = true;
-    handle.begin = MonotonicNow();
-  }
-  return handle.begin;
+  if (!handle.begin.has_value()) handle.begin = MonotonicNow();
+  return *handle.begin;
 }
 
 int ErrnoOf(Status status) {
@@ -222,7 +219,7 @@ int SendInline(urnic_ep* endpoint, uint32_t peer, const void* data,
 
 int Flush(urnic_ep* endpoint) {
   Handle& handle = Of(endpoint);
-  handle.has_begin = false;
+  handle.begin.reset();
   handle.endpoint->Flush();
   return 0;
 }
@@ -240,7 +237,7 @@ urnic_ep_event ToC(const upper::Event& event) {
 uint32_t Poll(urnic_ep* endpoint, urnic_ep_event* events, uint32_t most) {
   Handle& handle = Of(endpoint);
   if (most == 0) return 0;
-  handle.has_begin = false;
+  handle.begin.reset();
   for (const auto& adapter : handle.adapters) adapter->Progress();
   const std::span room(handle.events.data(),
                        std::min<size_t>(most, handle.events.size()));

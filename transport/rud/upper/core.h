@@ -56,21 +56,8 @@ struct Core {
     Touch(*operation.peer);
     EndUnit(unit);
   }
-  // An operation without open units, of which none will begin.
-  void EndEmpty(uint32_t index) { End(index); }
 
-  const EndpointConfig config;
-  const uint64_t incarnation;
-  Time now;
-  Time deadline = Time::Infinite();
-  std::vector<std::unique_ptr<Nic>> nics;
-  std::vector<std::unique_ptr<Peer>> peers;  // by number, from 1
-  OperationTable operations;
-  std::vector<Peer*> pending;
-  std::vector<Path*> touched;
-  UpperStats stats;
-
- private:
+  // All units of the operation have ended, or will never begin.
   void End(uint32_t index) {
     Operation& operation = operations[index];
     if (operation.kind == OperationKind::kSend && operation.begun != 0) {
@@ -84,6 +71,17 @@ struct Core {
     }
     operations.End(index);
   }
+
+  const EndpointConfig config;
+  const uint64_t incarnation;
+  Time now;
+  Time deadline = Time::Infinite();
+  std::vector<std::unique_ptr<Nic>> nics;
+  std::vector<std::unique_ptr<Peer>> peers;  // by number, from 1
+  OperationTable operations;
+  std::vector<Peer*> pending;
+  std::vector<Path*> touched;
+  UpperStats stats;
 };
 
 }  // namespace urnic::rud::upper

@@ -290,7 +290,7 @@ void Recovery::FailQueue(OperationList& queue, Status status) {
     Operation& operation = core_.operations[index];
     if (operation.status == Status::kOk) operation.status = status;
     if (operation.begun != 0) operation.begun = operation.units;
-    if (operation.open == 0) core_.EndEmpty(index);
+    if (operation.open == 0) core_.End(index);
   }
 }
 

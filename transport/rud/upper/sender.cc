@@ -83,7 +83,7 @@ bool Sender::PickFrom(Peer& peer, OperationList& queue, Unit& unit) {
       // Another unit of it has failed.
       queue.PopFront(core_.operations.all());
       operation.begun = operation.units;
-      if (operation.open == 0) core_.EndEmpty(index);
+      if (operation.open == 0) core_.End(index);
       continue;
     }
     if (operation.kind == OperationKind::kSend && operation.begun == 0 &&

@@ -1,11 +1,18 @@
 #pragma once
 
-// Handlers that windows of RUD wake: the functions behind "Sleeping" in
-// urnic_dv.h, which says what they do. Each is wrapped by verb.h.
+// Windows of RUD: what the functions behind urnic_dv.h share (rud_ops.cc), and
+// those behind its section "Sleeping" (rud_handler_ops.cc). Each is wrapped by
+// verb.h.
 
+#include "verbs/control/qp.h"
 #include "verbs/direct/urnic_dv.h"
 
 namespace urnic::provider {
+
+// EOPNOTSUPP, and the program was told.
+int RefuseMask(ibv_context* ibv, const char* verb, uint64_t mask);
+// Null: it is not a window, and the program was told.
+control::Qp* WindowOf(ibv_qp* qp, const char* verb);
 
 urnic_dv_handler* CreateHandler(ibv_context* ibv,
                                 const urnic_dv_handler_attr* attr);
