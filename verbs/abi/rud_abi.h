@@ -96,7 +96,10 @@ enum urnic_rud_status {
   URNIC_RUD_NO_ROOM = 9,     /* too many wait, or the receive FIFO is full */
 };
 
-/* A command with a `condition` is executed when that counter is `value` or
+/* A new ring is zeroed. Fields that a program does not use stay 0, which is
+ * what they mean to a program that does not know them.
+ *
+ * A command with a `condition` is executed when that counter is `value` or
  * more. Until then the RNIC keeps a copy of it (URNIC_RUD_HELD). If it cannot
  * be executed then, URNIC_RUD_GOT_UNSENT says so. Packets must have their
  * payload in the entry. Commands about counters cannot wait.

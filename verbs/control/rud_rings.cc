@@ -60,7 +60,10 @@ absl::StatusOr<std::unique_ptr<RudRings>> RudRings::Make(
   if (!slots.ok()) return slots.status();
   view.send_slots = slots->at(0);
   view.receive_slots = slots->at(sends);
-  // The program looks for entries that are not zero.
+  // The program looks for entries that are not zero, and need not set fields of
+  // commands that it does not know.
+  std::memset(static_cast<void*>(view.sends), 0,
+              view.send_entries * sizeof(urnic_rud_send));
   std::memset(static_cast<void*>(view.receives), 0,
               view.receive_entries * sizeof(urnic_rud_receive));
   const auto memory = RudMemory::Find();

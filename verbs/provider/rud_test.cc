@@ -184,6 +184,18 @@ TEST_F(Rud, AWindowWritesToAnother) {
   EXPECT_EQ(to_, from_);
 }
 
+// A program that does not know all fields of a command leaves them alone. The
+// memory may have been that of a window with other commands.
+TEST_F(Rud, ANewRingHasNothingOfAnEarlierWindow) {
+  for (int i = 0; i < 3; ++i) {
+    Window window(pd_);
+    std::vector<urnic_rud_send> none(window.at().send_entries);
+    const size_t bytes = none.size() * sizeof(urnic_rud_send);
+    EXPECT_EQ(std::memcmp(window.at().sends, none.data(), bytes), 0);
+    std::memset(static_cast<void*>(window.at().sends), 0xff, bytes);
+  }
+}
+
 TEST_F(Rud, AWindowReadsFromAnother) {
   std::iota(to_.begin(), to_.end(), uint8_t{100});
   urnic_rud_send command = Command(URNIC_RUD_READ, 5000);
