@@ -62,6 +62,13 @@ class Window {
     return context;
   }
   void Post(const urnic_rud_send& command) {
+    // Another thread may have the engine for long.
+    while (at_.send_indices->producer -
+               std::atomic_ref(at_.send_indices->consumer)
+                   .load(std::memory_order_acquire) ==
+           kEntries) {
+      std::this_thread::yield();
+    }
     at_.sends[at_.send_indices->producer % kEntries] = command;
     std::atomic_ref(at_.send_indices->producer)
         .fetch_add(1, std::memory_order_release);
