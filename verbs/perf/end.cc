@@ -33,21 +33,23 @@ absl::StatusOr<std::unique_ptr<End>> End::Open(const EndOptions& options) {
   }
   ibv_free_device_list(list);
   urnic_ep_attr attr = {};
-  attr.job = options.job;
+  attr.job = 0x70657266;  // any that both ends have
   attr.paths = options.paths;
   attr.lanes = options.lanes;
-  attr.operations = options.operations;
   end->endpoint_ =
       urnic_ep_open(nics.data(), static_cast<uint32_t>(nics.size()), &attr);
   if (end->endpoint_ == nullptr) return Failed("urnic_ep_open", errno);
-  end->memory_bytes_ = options.memory_bytes;
-  end->memory_ = std::make_unique<uint8_t[]>(options.memory_bytes);
-  const int error = urnic_ep_register(
-      end->endpoint_, end->memory_.get(), options.memory_bytes,
-      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-      &end->pvo_);
-  if (error != 0) return Failed("urnic_ep_register", error);
   return end;
+}
+
+absl::Status End::ProvideMemory(uint64_t bytes) {
+  memory_bytes_ = bytes;
+  memory_ = std::make_unique<uint8_t[]>(bytes);
+  const int error = urnic_ep_register(
+      endpoint_, memory_.get(), bytes,
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+      &pvo_);
+  return error == 0 ? absl::OkStatus() : Failed("urnic_ep_register", error);
 }
 
 End::~End() {

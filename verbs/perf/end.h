@@ -15,11 +15,8 @@
 namespace urnic::perf {
 
 struct EndOptions {
-  uint32_t job = 0x70657266;
   uint32_t paths = 0;  // 0: the default
   uint32_t lanes = 0;
-  uint32_t operations = 4096;
-  uint64_t memory_bytes = 0;
 };
 
 class End {
@@ -29,6 +26,8 @@ class End {
   End(const End&) = delete;
   End& operator=(const End&) = delete;
 
+  // Call it once, before the ends are introduced.
+  absl::Status ProvideMemory(uint64_t bytes);
   // For the other end: address and PVO of the memory.
   absl::StatusOr<std::vector<uint8_t>> Introduction() const;
   absl::Status Meet(const std::vector<uint8_t>& introduction);

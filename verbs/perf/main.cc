@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -163,12 +164,21 @@ absl::Status Measure(const Options& options, const Test& test, End& end,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<End>> OpenWithMemory(const EndOptions& options,
+                                                    uint64_t bytes) {
+  auto end = End::Open(options);
+  if (!end.ok()) return end.status();
+  if (absl::Status s = (*end)->ProvideMemory(bytes); !s.ok()) return s;
+  return end;
+}
+
 // Both ends in this program, run by one thread.
 absl::Status RunLoopback(const Options& options, const Test& test,
                          const EndOptions& end_options) {
-  auto client = End::Open(end_options);
+  const uint64_t bytes = MemoryFor(SizesOf(options));
+  auto client = OpenWithMemory(end_options, bytes);
   if (!client.ok()) return client.status();
-  auto server = End::Open(end_options);
+  auto server = OpenWithMemory(end_options, bytes);
   if (!server.ok()) return server.status();
   const auto of_client = (*client)->Introduction();
   if (!of_client.ok()) return of_client.status();
@@ -183,7 +193,8 @@ absl::Status RunLoopback(const Options& options, const Test& test,
 // The client says what is tested: the first byte is the number of the test.
 absl::Status RunClient(const Options& options, const Test& test,
                        const EndOptions& end_options) {
-  auto end = End::Open(end_options);
+  const uint64_t bytes = MemoryFor(SizesOf(options));
+  auto end = OpenWithMemory(end_options, bytes);
   if (!end.ok()) return end.status();
   auto exchange = Exchange::Connect(options.host, options.tcp_port);
   if (!exchange.ok()) return exchange.status();
@@ -191,8 +202,8 @@ absl::Status RunClient(const Options& options, const Test& test,
   if (!introduction.ok()) return introduction.status();
   introduction->insert(introduction->begin(),
                        static_cast<uint8_t>(&test - kTests));
-  uint8_t memory[sizeof(uint64_t)];
-  std::memcpy(memory, &end_options.memory_bytes, sizeof(memory));
+  uint8_t memory[sizeof(bytes)];
+  std::memcpy(memory, &bytes, sizeof(memory));
   introduction->insert(introduction->begin(), memory, memory + sizeof(memory));
   if (absl::Status s = exchange->Send(*introduction); !s.ok()) return s;
   const auto of_server = exchange->Receive();
@@ -209,10 +220,10 @@ absl::Status RunClient(const Options& options, const Test& test,
   return exchange->Send({kDone});
 }
 
-absl::Status RunServer(const Options& options, const EndOptions& defaults) {
-  // What would be refused later is better refused before a client has come.
-  if (const auto tried = End::Open(defaults); !tried.ok())
-    return tried.status();
+absl::Status RunServer(const Options& options, const EndOptions& end_options) {
+  // What is refused is better refused before a client has come.
+  auto end = End::Open(end_options);
+  if (!end.ok()) return end.status();
   std::printf("waiting for a client on TCP port %u\n", options.tcp_port);
   std::fflush(stdout);
   auto exchange = Exchange::Listen(options.tcp_port);
@@ -221,19 +232,16 @@ absl::Status RunServer(const Options& options, const EndOptions& defaults) {
   if (!introduction.ok()) return introduction.status();
   constexpr size_t kPrefix = sizeof(uint64_t) + 1;
   constexpr uint64_t kMostMemory = uint64_t{1} << 32;
-  EndOptions end_options = defaults;
-  if (introduction->size() > kPrefix) {
-    std::memcpy(&end_options.memory_bytes, introduction->data(),
-                sizeof(end_options.memory_bytes));
-  }
+  uint64_t bytes = 0;
+  if (introduction->size() > kPrefix)
+    std::memcpy(&bytes, introduction->data(), sizeof(bytes));
   if (introduction->size() <= kPrefix ||
-      (*introduction)[kPrefix - 1] >= std::size(kTests) ||
-      end_options.memory_bytes > kMostMemory) {
+      (*introduction)[kPrefix - 1] >= std::size(kTests) || bytes == 0 ||
+      bytes > kMostMemory) {
     return absl::InvalidArgumentError("the other end is not urnic-perf");
   }
   const Test& test = kTests[(*introduction)[kPrefix - 1]];
-  auto end = End::Open(end_options);
-  if (!end.ok()) return end.status();
+  if (absl::Status s = (*end)->ProvideMemory(bytes); !s.ok()) return s;
   if (absl::Status s =
           (*end)->Meet({introduction->begin() + kPrefix, introduction->end()});
       !s.ok()) {
@@ -272,8 +280,7 @@ absl::Status Run(const Options& options) {
         " is unknown: write, read, send, write-lat, read-lat or send-lat"));
   }
   const EndOptions end_options = {.paths = options.paths,
-                                  .lanes = options.lanes,
-                                  .memory_bytes = MemoryFor(SizesOf(options))};
+                                  .lanes = options.lanes};
   if (options.loopback) return RunLoopback(options, *test, end_options);
   if (!options.host.empty()) return RunClient(options, *test, end_options);
   return RunServer(options, end_options);
