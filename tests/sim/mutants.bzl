@@ -48,10 +48,8 @@ _SCRIPTS = _CORE + [
     "//tests/scripts:words.cc",
 ]
 
-_RUD = [
-    "//tests/sim:rud_main.cc",
-    "//tests/sim:rud_run.cc",
-    "//tests/sim:rud_third_run.cc",
+# A window of RUD.
+_RUD_WINDOW = [
     "//transport/rud:commands.cc",
     "//transport/rud:conditions.cc",
     "//transport/rud:context_pool.cc",
@@ -61,17 +59,16 @@ _RUD = [
     "//transport/rud:tce_tables.cc",
 ]
 
-_RUD_UPPER = [
+_RUD = _RUD_WINDOW + [
+    "//tests/sim:rud_main.cc",
+    "//tests/sim:rud_run.cc",
+    "//tests/sim:rud_third_run.cc",
+]
+
+_RUD_UPPER = _RUD_WINDOW + [
     "//tests/sim/rud:rud_net.cc",
     "//tests/sim/rud:upper_main.cc",
     "//tests/sim/rud:upper_run.cc",
-    "//transport/rud:commands.cc",
-    "//transport/rud:conditions.cc",
-    "//transport/rud:context_pool.cc",
-    "//transport/rud:notifier.cc",
-    "//transport/rud:source.cc",
-    "//transport/rud:target.cc",
-    "//transport/rud:tce_tables.cc",
     "//transport/rud/upper:address.cc",
     "//transport/rud/upper:endpoint.cc",
     "//transport/rud/upper:endpoint_receive.cc",
