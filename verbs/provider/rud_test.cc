@@ -5,119 +5,50 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <optional>
 #include <vector>
 
-#include "verbs/direct/urnic_dv.h"
-#include "verbs/direct/urnic_ep.h"
+#include "verbs/provider/testing/rud_window.h"
 #include "verbs/provider/testing/shown.h"
 #include "verbs/provider/testing/verbs_pair.h"
 
 namespace urnic {
 namespace {
 
-constexpr uint32_t kJob = 9;
-constexpr unsigned kRights =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-
-ibv_ah_attr ToOurselves(ibv_context* context) {
-  ibv_ah_attr ah = {};
-  ah.is_global = 1;
-  ah.port_num = 1;
-  ah.grh.sgid_index = kGidIndexIpv4;
-  EXPECT_EQ(ibv_query_gid(context, 1, kGidIndexIpv4, &ah.grh.dgid), 0);
-  return ah;
-}
-
-// A window and the program's end of its FIFOs.
-class Window {
+// One that polls.
+class Window : public RudWindowEnd {
  public:
-  explicit Window(ibv_pd* pd) {
-    urnic_dv_window_attr attr = {};
-    attr.job = kJob;
-    attr.send_entries = 16;
-    attr.receive_entries = 16;
-    qp_ = urnic_dv_create_window(pd, &attr, &at_);
-    if (qp_ == nullptr) {
-      ADD_FAILURE() << strerror(errno);
-      std::abort();
-    }
-  }
-  ~Window() { EXPECT_EQ(ibv_destroy_qp(qp_), 0); }
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
+  using RudWindowEnd::RudWindowEnd;
 
-  ibv_qp* qp() { return qp_; }
-  const urnic_dv_window& at() const { return at_; }
-
-  uint32_t AddPeer(const Window& other) {
-    uint32_t peer = 0;
-    urnic_dv_peer_attr attr = {};
-    attr.ah = ToOurselves(qp_->context);
-    attr.window = other.at_.number;
-    attr.key = other.at_.key;
-    EXPECT_EQ(urnic_dv_add_peer(qp_, &attr, &peer), 0);
-    return peer;
-  }
-  uint64_t Acquire() {
-    uint64_t context = 0;
-    EXPECT_EQ(urnic_dv_acquire_contexts(qp_, 1, &context), 0);
-    return context;
-  }
-  void Post(urnic_rud_send command, const char* payload = "") {
-    const uint32_t place = at_.send_indices->producer % at_.send_entries;
-    std::strcpy(
-        reinterpret_cast<char*>(at_.send_slots + place * at_.slot_bytes),
-        payload);
-    at_.sends[place] = command;
-    std::atomic_ref(at_.send_indices->producer)
-        .fetch_add(1, std::memory_order_release);
-    EXPECT_EQ(urnic_dv_ring(qp_), 0);
-  }
-  template <typename T>
-  static T Load(T& value) {
-    return std::atomic_ref(value).load(std::memory_order_acquire);
-  }
-  struct Got : urnic_rud_receive {
-    const char* payload = nullptr;
-  };
   // Runs the RNIC until something has arrived.
   std::optional<Got> Poll() {
-    const uint32_t place = at_.receive_indices->consumer % at_.receive_entries;
-    urnic_rud_receive& entry = at_.receives[place];
-    if (!RunUntil([&] { return Load(entry.type) != 0; })) return std::nullopt;
-    const Got got = {entry, reinterpret_cast<const char*>(
-                                at_.receive_slots + place * at_.slot_bytes)};
-    entry.type = 0;
-    std::atomic_ref(at_.receive_indices->consumer)
-        .fetch_add(1, std::memory_order_release);
+    std::optional<Got> got;
+    RunUntil([&] { return (got = Take()).has_value(); });
     return got;
   }
   // Of the first command, once the RNIC has handled it.
   uint32_t FirstStatus() {
-    RunUntil([&] { return Load(at_.sends[0].status) != URNIC_RUD_WAITS; });
-    return at_.sends[0].status;
+    RunUntil(
+        [&] { return LoadShared(at().sends[0].status) != URNIC_RUD_WAITS; });
+    return at().sends[0].status;
   }
   ibv_qp_state State() {
     ibv_qp_attr attr = {};
     ibv_qp_init_attr init = {};
-    EXPECT_EQ(ibv_query_qp(qp_, &attr, IBV_QP_STATE, &init), 0);
+    EXPECT_EQ(ibv_query_qp(qp(), &attr, IBV_QP_STATE, &init), 0);
     return attr.qp_state;
   }
   // The helper thread may have the engine for a moment.
   template <typename Done>
   bool RunUntil(Done&& done) {
-    for (int i = 0; i < 1'000'000 && !done(); ++i)
-      EXPECT_EQ(urnic_dv_progress(qp_), 0);
-    return done();
+    for (int i = 0; i < 1'000'000; ++i) {
+      if (done()) return true;
+      EXPECT_EQ(urnic_dv_progress(qp()), 0);
+    }
+    return false;
   }
-
- private:
-  ibv_qp* qp_ = nullptr;
-  urnic_dv_window at_ = {};
 };
 
 class Rud : public ::testing::Test {
@@ -132,14 +63,14 @@ class Rud : public ::testing::Test {
     EXPECT_EQ(Register(to_.data(), to_.size(), &to_pvo_), 0);
   }
   ~Rud() override {
-    EXPECT_EQ(urnic_dv_deregister(device_, kJob, from_pvo_), 0);
-    EXPECT_EQ(urnic_dv_deregister(device_, kJob, to_pvo_), 0);
+    EXPECT_EQ(urnic_dv_deregister(device_, kRudJob, from_pvo_), 0);
+    EXPECT_EQ(urnic_dv_deregister(device_, kRudJob, to_pvo_), 0);
     a_.reset();
     b_.reset();
     EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
   }
-  int Register(void* at, size_t bytes, uint64_t* pvo, uint32_t job = kJob,
-               unsigned rights = kRights) {
+  int Register(void* at, size_t bytes, uint64_t* pvo, uint32_t job = kRudJob,
+               unsigned rights = kRudRights) {
     return urnic_dv_register(device_, job, at, bytes, rights, pvo);
   }
   // From a to b.
@@ -350,8 +281,8 @@ TEST_F(Rud, DeregisteredMemoryIsNotTouched) {
   std::vector<uint8_t> more(4096, 0x11);
   uint64_t pvo = 0;
   ASSERT_EQ(Register(more.data(), more.size(), &pvo), 0);
-  ASSERT_EQ(urnic_dv_deregister(device_, kJob, pvo), 0);
-  EXPECT_EQ(urnic_dv_deregister(device_, kJob, pvo), EINVAL);
+  ASSERT_EQ(urnic_dv_deregister(device_, kRudJob, pvo), 0);
+  EXPECT_EQ(urnic_dv_deregister(device_, kRudJob, pvo), EINVAL);
   urnic_rud_send command = Command(URNIC_RUD_WRITE, 64);
   command.remote_pvo = pvo;
   a_->Post(command);
@@ -366,12 +297,12 @@ TEST_F(Rud, DeregisteredMemoryIsNotTouched) {
 TEST_F(Rud, RevokedMemoryIsNotAccessedAndNobodyWaits) {
   uint64_t pvos[2] = {};
   uint64_t snapshot = 0;
-  ASSERT_EQ(Register(to_.data(), 8, &pvos[0], kJob + 1), 0);
-  ASSERT_EQ(Register(to_.data(), 8, &pvos[1], kJob + 1), 0);
-  EXPECT_EQ(urnic_dv_revoke(device_, kJob + 1, pvos[0]), 0);
-  EXPECT_EQ(urnic_dv_revoke(device_, kJob + 1, pvos[0]), EINVAL);
-  EXPECT_EQ(urnic_dv_revoke_job(device_, kJob + 1), 0);
-  EXPECT_EQ(urnic_dv_deregister(device_, kJob + 1, pvos[1]), EINVAL);
+  ASSERT_EQ(Register(to_.data(), 8, &pvos[0], kRudJob + 1), 0);
+  ASSERT_EQ(Register(to_.data(), 8, &pvos[1], kRudJob + 1), 0);
+  EXPECT_EQ(urnic_dv_revoke(device_, kRudJob + 1, pvos[0]), 0);
+  EXPECT_EQ(urnic_dv_revoke(device_, kRudJob + 1, pvos[0]), EINVAL);
+  EXPECT_EQ(urnic_dv_revoke_job(device_, kRudJob + 1), 0);
+  EXPECT_EQ(urnic_dv_deregister(device_, kRudJob + 1, pvos[1]), EINVAL);
   EXPECT_TRUE(a_->RunUntil([&] {
     EXPECT_EQ(urnic_dv_read_snapshot(device_, &snapshot), 0);
     return snapshot == 0;
@@ -382,15 +313,15 @@ TEST_F(Rud, MemoryThatCannotBeRegistered) {
   uint64_t pvo = 0;
   EXPECT_EQ(Register(to_.data(), 8, &pvo, 0), EINVAL) << "no job";
   EXPECT_EQ(Register(to_.data(), 0, &pvo), EINVAL) << "no bytes";
-  EXPECT_EQ(Register(to_.data(), 8, &pvo, kJob, 1 << 3), EINVAL) << "rights";
+  EXPECT_EQ(Register(to_.data(), 8, &pvo, kRudJob, 1 << 3), EINVAL) << "rights";
   EXPECT_EQ(Register(reinterpret_cast<void*>(4096), 8, &pvo), EFAULT);
   void* const constant =
       mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT_EQ(Register(constant, 8, &pvo), EFAULT) << "cannot be written";
-  ASSERT_EQ(Register(constant, 8, &pvo, kJob, IBV_ACCESS_REMOTE_READ), 0);
-  EXPECT_EQ(urnic_dv_deregister(device_, kJob + 1, pvo), EINVAL) << "job";
-  EXPECT_EQ(urnic_dv_deregister(device_, kJob, pvo + 1), EINVAL) << "middle";
-  EXPECT_EQ(urnic_dv_deregister(device_, kJob, pvo), 0);
+  ASSERT_EQ(Register(constant, 8, &pvo, kRudJob, IBV_ACCESS_REMOTE_READ), 0);
+  EXPECT_EQ(urnic_dv_deregister(device_, kRudJob + 1, pvo), EINVAL) << "job";
+  EXPECT_EQ(urnic_dv_deregister(device_, kRudJob, pvo + 1), EINVAL) << "middle";
+  EXPECT_EQ(urnic_dv_deregister(device_, kRudJob, pvo), 0);
   munmap(constant, 4096);
 }
 
@@ -439,7 +370,7 @@ TEST_F(Rud, WindowsThatCannotBeMade) {
   urnic_dv_window_attr attr = {};
   EXPECT_EQ(urnic_dv_create_window(pd_, &attr, &window), nullptr) << "no job";
   EXPECT_EQ(errno, EINVAL);
-  attr.job = kJob;
+  attr.job = kRudJob;
   attr.slot_bytes = 100'000;
   EXPECT_EQ(urnic_dv_create_window(pd_, &attr, &window), nullptr) << "slots";
   EXPECT_EQ(errno, EINVAL);
@@ -464,34 +395,18 @@ TEST(RudOfAnotherQueuePair, IsRefused) {
 // Two endpoints of the upper layer on one device; more is in tests/sim/rud.
 class RudEndpoint : public ::testing::Test {
  protected:
-  RudEndpoint() : a_(Open()), b_(Open()) {
-    to_b_ = Introduce(a_, b_);
-    Introduce(b_, a_);
+  RudEndpoint() : a_(OpenRudEndpoint(device_)), b_(OpenRudEndpoint(device_)) {
+    to_b_ = IntroduceRudEndpoint(a_, b_);
+    IntroduceRudEndpoint(b_, a_);
     std::iota(memory_.begin(), memory_.end(), uint8_t{0});
-    EXPECT_EQ(
-        urnic_ep_register(a_, memory_.data(), memory_.size(), kRights, &pvo_),
-        0);
+    EXPECT_EQ(urnic_ep_register(a_, memory_.data(), memory_.size(), kRudRights,
+                                &pvo_),
+              0);
   }
   ~RudEndpoint() override {
     EXPECT_EQ(urnic_ep_deregister(a_, pvo_), 0);
     EXPECT_EQ(urnic_ep_close(a_), 0);
     EXPECT_EQ(urnic_ep_close(b_), 0);
-  }
-  urnic_ep* Open() {
-    const urnic_ep_nic nic = {device_, -1};
-    urnic_ep_attr attr = {};
-    attr.job = kJob;
-    urnic_ep* const endpoint = urnic_ep_open(&nic, 1, &attr);
-    EXPECT_NE(endpoint, nullptr) << strerror(errno);
-    return endpoint;
-  }
-  static uint32_t Introduce(urnic_ep* to, urnic_ep* who) {
-    uint8_t address[URNIC_EP_ADDRESS_BYTES];
-    size_t bytes = sizeof(address);
-    EXPECT_EQ(urnic_ep_address(who, address, &bytes), 0);
-    uint32_t peer = 0;
-    EXPECT_EQ(urnic_ep_add_peer(to, address, bytes, &peer), 0);
-    return peer;
   }
   // Polls both until `endpoint` has an event.
   urnic_ep_event Await(urnic_ep* endpoint) {
@@ -569,7 +484,7 @@ TEST_F(RudEndpoint, WhatIsRefusedAtOnce) {
   urnic_ep_attr attr = {};
   EXPECT_EQ(urnic_ep_open(&nic, 1, &attr), nullptr) << "no job";
   EXPECT_EQ(errno, EINVAL);
-  attr.job = kJob;
+  attr.job = kRudJob;
   EXPECT_EQ(urnic_ep_open(&nic, 0, &attr), nullptr);
   attr.paths = 9;
   EXPECT_EQ(urnic_ep_open(&nic, 1, &attr), nullptr);

@@ -12,84 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "verbs/direct/urnic_dv.h"
-#include "verbs/direct/urnic_ep.h"
-#include "verbs/provider/testing/verbs_pair.h"
+#include "verbs/provider/testing/rud_window.h"
 
 namespace urnic {
 namespace {
 
-constexpr uint32_t kJob = 9;
-constexpr uint32_t kEntries = 16;
+constexpr uint32_t kEntries = RudWindowEnd::kEntries;
 constexpr uint16_t kStride = 1024;
 constexpr int kForEver = 60'000;  // ms: longer than anything here takes
-constexpr unsigned kRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-
-// A window, which is never polled by urnic_dv_progress().
-class Window {
- public:
-  explicit Window(ibv_pd* pd) {
-    urnic_dv_window_attr attr = {};
-    attr.job = kJob;
-    attr.send_entries = attr.receive_entries = kEntries;
-    qp_ = urnic_dv_create_window(pd, &attr, &at_);
-    EXPECT_NE(qp_, nullptr) << strerror(errno);
-  }
-  ~Window() { EXPECT_EQ(ibv_destroy_qp(qp_), 0); }
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
-
-  ibv_qp* qp() { return qp_; }
-  const urnic_dv_window& at() const { return at_; }
-
-  uint32_t AddPeer(const Window& other) {
-    urnic_dv_peer_attr attr = {};
-    attr.ah.is_global = 1;
-    attr.ah.port_num = 1;
-    attr.ah.grh.sgid_index = kGidIndexIpv4;
-    EXPECT_EQ(
-        ibv_query_gid(other.qp_->context, 1, kGidIndexIpv4, &attr.ah.grh.dgid),
-        0);
-    attr.window = other.at_.number;
-    attr.key = other.at_.key;
-    uint32_t peer = 0;
-    EXPECT_EQ(urnic_dv_add_peer(qp_, &attr, &peer), 0);
-    return peer;
-  }
-  uint64_t Acquire() {
-    uint64_t context = 0;
-    EXPECT_EQ(urnic_dv_acquire_contexts(qp_, 1, &context), 0);
-    return context;
-  }
-  void Post(const urnic_rud_send& command) {
-    // Another thread may have the engine for long.
-    while (at_.send_indices->producer -
-               std::atomic_ref(at_.send_indices->consumer)
-                   .load(std::memory_order_acquire) ==
-           kEntries) {
-      std::this_thread::yield();
-    }
-    at_.sends[at_.send_indices->producer % kEntries] = command;
-    std::atomic_ref(at_.send_indices->producer)
-        .fetch_add(1, std::memory_order_release);
-    EXPECT_EQ(urnic_dv_ring(qp_), 0);
-  }
-  // The type of the next entry, which is taken; 0: there is none.
-  uint8_t Take() {
-    const uint32_t place = at_.receive_indices->consumer % kEntries;
-    std::atomic_ref<uint8_t> type(at_.receives[place].type);
-    const uint8_t result = type.load(std::memory_order_acquire);
-    if (result == 0) return 0;
-    type.store(0, std::memory_order_relaxed);
-    std::atomic_ref(at_.receive_indices->consumer)
-        .fetch_add(1, std::memory_order_release);
-    return result;
-  }
-
- private:
-  ibv_qp* qp_ = nullptr;
-  urnic_dv_window at_ = {};
-};
 
 class Handler {
  public:
@@ -132,7 +62,8 @@ class RudWake : public ::testing::Test {
     second_.reset();
     EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
   }
-  static int BindTo(Window& window, std::vector<urnic_dv_handler*> handlers,
+  static int BindTo(RudWindowEnd& window,
+                    std::vector<urnic_dv_handler*> handlers,
                     uint32_t entries = 0, uint32_t delay_us = 0,
                     uint32_t flags = 0) {
     urnic_dv_wake_attr attr = {};
@@ -143,7 +74,7 @@ class RudWake : public ::testing::Test {
     attr.handlers = handlers.data();
     return urnic_dv_bind_handlers(window.qp(), &attr);
   }
-  // Window b.
+  // RudWindowEnd b.
   template <typename... Rules>
   int Bind(std::vector<urnic_dv_handler*> handlers, Rules... rules) {
     return BindTo(*b_, std::move(handlers), rules...);
@@ -189,8 +120,8 @@ class RudWake : public ::testing::Test {
 
   OpenDevice device_;
   ibv_pd* pd_;
-  std::optional<Window> a_;
-  std::optional<Window> b_;
+  std::optional<RudWindowEnd> a_;
+  std::optional<RudWindowEnd> b_;
   uint32_t to_b_ = 0;
   std::optional<Handler> first_;
   std::optional<Handler> second_;
@@ -202,7 +133,7 @@ TEST_F(RudWake, AnEntryWakesAHandlerThatIsReady) {
   EXPECT_FALSE(first_->Sleep(0));
   SendPacket();
   EXPECT_TRUE(first_->Sleep(kForEver));
-  EXPECT_EQ(b_->Take(), URNIC_RUD_GOT_PACKET);
+  EXPECT_EQ(b_->TakeType(), URNIC_RUD_GOT_PACKET);
   first_->Arm();
   EXPECT_FALSE(first_->Sleep(0)) << "arming clears the descriptor";
 }
@@ -214,10 +145,10 @@ TEST_F(RudWake, WhoeverWasToldIsNotReady) {
   EXPECT_FALSE(first_->Sleep(0)) << "was never armed";
   first_->Arm();
   EXPECT_TRUE(first_->Sleep(0)) << "the notice has waited";
-  EXPECT_EQ(b_->Take(), URNIC_RUD_GOT_PACKET);
+  EXPECT_EQ(b_->TakeType(), URNIC_RUD_GOT_PACKET);
   SendPacket();
   AwaitEntries(2);
-  EXPECT_EQ(b_->Take(), URNIC_RUD_GOT_PACKET);
+  EXPECT_EQ(b_->TakeType(), URNIC_RUD_GOT_PACKET);
   first_->Arm();
   EXPECT_FALSE(first_->Sleep(0)) << "the program has seen it without a notice";
 }
@@ -253,7 +184,7 @@ TEST_F(RudWake, OneHandlerOfTwoWindows) {
   first_->Arm();
   SendPacket();
   EXPECT_TRUE(first_->Sleep(kForEver));
-  EXPECT_EQ(b_->Take(), URNIC_RUD_GOT_PACKET);
+  EXPECT_EQ(b_->TakeType(), URNIC_RUD_GOT_PACKET);
 }
 
 TEST_F(RudWake, SoManyEntriesAreWaitedFor) {
@@ -278,7 +209,7 @@ TEST_F(RudWake, NoEntryWaitsForLongerThanTheDelay) {
   first_->Arm();
   SendPacket();
   EXPECT_TRUE(first_->Sleep(kForEver));
-  EXPECT_EQ(b_->Take(), URNIC_RUD_GOT_PACKET);
+  EXPECT_EQ(b_->TakeType(), URNIC_RUD_GOT_PACKET);
   ASSERT_EQ(Bind({first_->get()}, URNIC_DV_WAKE_NEVER), 0);
   first_->Arm();
   SendPackets(4);
@@ -304,11 +235,11 @@ TEST_F(RudWake, TheFirstPacketOfATransferWakes) {
   std::vector<uint8_t> target(2 * kStride);
   uint64_t from = 0;
   uint64_t to = 0;
-  ASSERT_EQ(urnic_dv_register(device_, kJob, memory.data(), memory.size(),
-                              kRights, &from),
+  ASSERT_EQ(urnic_dv_register(device_, kRudJob, memory.data(), memory.size(),
+                              kRudRights, &from),
             0);
-  ASSERT_EQ(urnic_dv_register(device_, kJob, target.data(), target.size(),
-                              kRights, &to),
+  ASSERT_EQ(urnic_dv_register(device_, kRudJob, target.data(), target.size(),
+                              kRudRights, &to),
             0);
   urnic_rud_send command = Write(2 * kStride, from, to);
   command.packets = 1;  // the second is lost
@@ -321,15 +252,15 @@ TEST_F(RudWake, TheFirstPacketOfATransferWakes) {
     EXPECT_EQ(first_->Sleep(flags != 0 ? kForEver : 0), flags != 0);
     target[0] = 0;
   }
-  EXPECT_EQ(b_->Take(), 0);
+  EXPECT_EQ(b_->TakeType(), 0);
   first_->Arm();
   command.tid += 1;
   command.packets = 2;
   a_->Post(command);
   EXPECT_TRUE(first_->Sleep(kForEver));
-  EXPECT_EQ(b_->Take(), URNIC_RUD_GOT_TRANSFER);
-  EXPECT_EQ(urnic_dv_deregister(device_, kJob, from), 0);
-  EXPECT_EQ(urnic_dv_deregister(device_, kJob, to), 0);
+  EXPECT_EQ(b_->TakeType(), URNIC_RUD_GOT_TRANSFER);
+  EXPECT_EQ(urnic_dv_deregister(device_, kRudJob, from), 0);
+  EXPECT_EQ(urnic_dv_deregister(device_, kRudJob, to), 0);
 }
 
 TEST_F(RudWake, AWindowThatFailsWakes) {
@@ -374,7 +305,7 @@ TEST_F(RudWake, SleepersLoseNothing) {
   const auto take_all = [&] {
     const std::scoped_lock lock(fifo);
     uint32_t count = 0;
-    while (b_->Take() != 0) ++count;
+    while (b_->TakeType() != 0) ++count;
     taken += count;
     return count != 0;
   };
@@ -410,29 +341,14 @@ TEST_F(RudWake, SleepersLoseNothing) {
 
 class EndpointsThatSleep : public ::testing::Test {
  protected:
-  EndpointsThatSleep() : a_(Open()), b_(Open()) {
-    to_b_ = Introduce(a_, b_);
-    to_a_ = Introduce(b_, a_);
+  EndpointsThatSleep()
+      : a_(OpenRudEndpoint(device_)), b_(OpenRudEndpoint(device_)) {
+    to_b_ = IntroduceRudEndpoint(a_, b_);
+    to_a_ = IntroduceRudEndpoint(b_, a_);
   }
   ~EndpointsThatSleep() override {
     EXPECT_EQ(urnic_ep_close(a_), 0);
     EXPECT_EQ(urnic_ep_close(b_), 0);
-  }
-  urnic_ep* Open() {
-    const urnic_ep_nic nic = {device_, -1};
-    urnic_ep_attr attr = {};
-    attr.job = kJob;
-    urnic_ep* const endpoint = urnic_ep_open(&nic, 1, &attr);
-    EXPECT_NE(endpoint, nullptr) << strerror(errno);
-    return endpoint;
-  }
-  static uint32_t Introduce(urnic_ep* to, urnic_ep* who) {
-    uint8_t address[URNIC_EP_ADDRESS_BYTES];
-    size_t bytes = sizeof(address);
-    EXPECT_EQ(urnic_ep_address(who, address, &bytes), 0);
-    uint32_t peer = 0;
-    EXPECT_EQ(urnic_ep_add_peer(to, address, bytes, &peer), 0);
-    return peer;
   }
   // Sleeps until there is an event.
   static urnic_ep_event Await(urnic_ep* endpoint) {
