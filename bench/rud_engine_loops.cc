@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bench/loops.h"
-#include "datapath/engine/rud_window.h"
-#include "tests/support/nic_node.h"
+#include "tests/support/rud_node.h"
+#include "tests/support/rud_ring_memory.h"
 #include "transport/rud/upper/endpoint.h"
 
 namespace urnic::bench {
@@ -20,9 +20,7 @@ using rud::upper::Endpoint;
 using rud::upper::Event;
 
 constexpr uint32_t kBurst = 32;
-constexpr uint32_t kJob = 5;
 constexpr uint32_t kEntries = 512;
-constexpr uint32_t kSlotBytes = 1024;
 
 [[noreturn]] void Fail(const char* what) {
   std::fprintf(stderr, "rud loop: %s\n", what);
@@ -30,91 +28,36 @@ constexpr uint32_t kSlotBytes = 1024;
 }
 
 // One RNIC, its window, and the endpoint over it.
-class Node : public testing::NicNode, public rud::upper::Adapter {
+class Node : public testing::RudNode, public rud::upper::Adapter {
  public:
   Node(const char* dev, uint32_t ip)
-      : NicNode(testing::OpenTestPort(dev), wire::Gid::FromIpv4(ip), {}, 64),
-        key_(ip ^ 77),
-        tces_(tce_storage_, ip) {
-    RudWindowConfig window = {
-        .job = kJob,
-        .key = key_,
-        .max_payload = kSlotBytes,
-        .send = rud::SendFifo(sends_.data(), kEntries, &send_indices_,
-                              send_slots_.data(), kSlotBytes),
-        .receive =
-            rud::ReceiveFifo(receives_.data(), kEntries, &receive_indices_,
-                             receive_slots_.data(), kSlotBytes),
-        .tces = &tces_,
-        .task = {&views_, 0}};
-    EngineQpConfig config;
-    config.service = QpService::kRud;
-    config.rud = &window;
-    {
-      Engine::ControlScope scope(engine());
-      window_ = &RudWindow::Of(**engine().qps().Create(config));
-      for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts})
-        engine().qps().Modify(*window_, state, {});
-    }
-    pvo_ = tces_
-               .Register(kJob, address(0), kMemoryBytes, mem::kRemoteWrite,
-                         rud::PageSize::k4K)
-               .value();
+      : RudNode({.dev = dev, .ip = ip, .entries = kEntries}) {
     Adapter* const adapter = this;
     endpoint_ = std::make_unique<Endpoint>(rud::upper::EndpointConfig(),
                                            std::span(&adapter, 1), ip);
   }
 
   Endpoint& endpoint() { return *endpoint_; }
-  uint64_t pvo() const { return pvo_.value; }
   // Before the endpoints meet.
   void Meet(Node& other) { path_ = testing::FindPath(*this, other); }
 
   rud::upper::WindowAddress Address() const override {
-    return {gid(), window_->qpn(), key_};
+    return {gid(), number_, key()};
   }
   rud::upper::RingMemory Rings() override {
-    return {.sends = sends_.data(),
-            .send_indices = &send_indices_,
-            .send_slots = send_slots_.data(),
-            .receives = receives_.data(),
-            .receive_indices = &receive_indices_,
-            .receive_slots = receive_slots_.data(),
-            .send_count = kEntries,
-            .send_slot_bytes = kSlotBytes,
-            .receive_count = kEntries,
-            .receive_slot_bytes = kSlotBytes};
+    return testing::RingMemoryOf(rings());
   }
   uint32_t PacketBytes() const override { return kSlotBytes; }
   uint32_t AddPeer(const rud::upper::WindowAddress& address) override {
-    Engine::ControlScope scope(engine());
-    return window_->AddPeer(path_, address.window, address.key);
+    return RudNode::AddPeer(path_, address.window, address.key);
   }
   void RemovePeer(uint32_t) override {}
-  std::optional<rud::ContextId> AcquireContext() override {
-    Engine::ControlScope scope(engine());
-    return window_->AcquireContext();
-  }
+  std::optional<rud::ContextId> AcquireContext() override { return Acquire(); }
   void ReleaseContext(rud::ContextId) override {}
-  void Doorbell() override { engine().Doorbell(*window_); }
+  void Doorbell() override { engine().Doorbell(window()); }
 
  private:
-  const uint32_t key_;
-  rud::TaskViews<std::atomic> views_;
-  std::vector<rud::Tce> tce_storage_ =
-      std::vector<rud::Tce>(rud::TceTables::kTables * size_t{512});
-  rud::TceTables tces_;
-  std::vector<urnic_rud_send> sends_ = std::vector<urnic_rud_send>(kEntries);
-  std::vector<uint8_t> send_slots_ =
-      std::vector<uint8_t>(size_t{kEntries} * kSlotBytes);
-  urnic_queue_indices send_indices_ = {};
-  std::vector<urnic_rud_receive> receives_ =
-      std::vector<urnic_rud_receive>(kEntries);
-  std::vector<uint8_t> receive_slots_ =
-      std::vector<uint8_t>(size_t{kEntries} * kSlotBytes);
-  urnic_queue_indices receive_indices_ = {};
-  RudWindow* window_ = nullptr;
-  rud::Pvo pvo_;
+  const uint32_t number_ = window().qpn();
   net::Path path_;
   std::unique_ptr<Endpoint> endpoint_;
 };
@@ -144,7 +87,7 @@ struct Pair {
     const uint8_t data[8] = {};
     now = now + Duration::Microseconds(4);
     for (uint32_t i = 0; i < kBurst; ++i)
-      a.endpoint().WriteInline(now, 1, data, b.pvo() + i * 64, i);
+      a.endpoint().WriteInline(now, 1, data, b.pvo().value + i * 64, i);
     a.endpoint().Flush();
     uint32_t done = 0;
     for (int turns = 0; done != kBurst; ++turns) {

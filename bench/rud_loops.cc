@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/loops.h"
+#include "tests/support/rud_ring_memory.h"
 #include "transport/rud/upper/endpoint.h"
 
 namespace urnic::bench {
@@ -32,16 +33,7 @@ class FakeRnic : public rud::upper::Adapter {
     return {wire::Gid::FromIpv4(number_), number_, number_};
   }
   rud::upper::RingMemory Rings() override {
-    return {.sends = sends_.data(),
-            .send_indices = &send_indices_,
-            .send_slots = send_slots_.data(),
-            .receives = receives_.data(),
-            .receive_indices = &receive_indices_,
-            .receive_slots = receive_slots_.data(),
-            .send_count = kEntries,
-            .send_slot_bytes = kSlotBytes,
-            .receive_count = kEntries,
-            .receive_slot_bytes = kSlotBytes};
+    return testing::RingMemoryOf(rings_);
   }
   uint32_t PacketBytes() const override { return kSlotBytes; }
   uint32_t AddPeer(const rud::upper::WindowAddress&) override { return 1; }
@@ -52,14 +44,14 @@ class FakeRnic : public rud::upper::Adapter {
   void ReleaseContext(rud::ContextId) override {}
 
   void Doorbell() override {
-    for (; consumer_ != send_indices_.producer; ++consumer_) {
-      urnic_rud_send& command = sends_[consumer_ % kEntries];
+    for (; consumer_ != rings_.send_indices.producer; ++consumer_) {
+      urnic_rud_send& command = rings_.sends[consumer_ % kEntries];
       if (command.opcode == URNIC_RUD_PACKET) {
         urnic_rud_receive& entry = other_->Next(command.bytes);
         std::memcpy(entry.tag, command.tag, sizeof(entry.tag));
         entry.path = command.path;
         entry.peer = 1;
-        other_->Push(&send_slots_[consumer_ % kEntries * kSlotBytes],
+        other_->Push(&rings_.send_slots[consumer_ % kEntries * kSlotBytes],
                      command.bytes, URNIC_RUD_GOT_PACKET);
       } else {
         urnic_rud_receive& entry = Next(0);
@@ -70,20 +62,21 @@ class FakeRnic : public rud::upper::Adapter {
       }
       command.status = URNIC_RUD_SENT;
     }
-    send_indices_.consumer = consumer_;
+    rings_.send_indices.consumer = consumer_;
   }
 
  private:
   urnic_rud_receive& Next(uint32_t bytes) {
-    urnic_rud_receive& entry = receives_[receive_indices_.producer % kEntries];
+    urnic_rud_receive& entry =
+        rings_.receives[rings_.receive_indices.producer % kEntries];
     entry.bytes = static_cast<uint16_t>(bytes);
     return entry;
   }
   void Push(const uint8_t* payload, uint32_t bytes, uint8_t type) {
-    const uint32_t place = receive_indices_.producer++ % kEntries;
+    const uint32_t place = rings_.receive_indices.producer++ % kEntries;
     if (bytes != 0)
-      std::memcpy(&receive_slots_[place * kSlotBytes], payload, bytes);
-    std::atomic_ref(receives_[place].type)
+      std::memcpy(&rings_.receive_slots[place * kSlotBytes], payload, bytes);
+    std::atomic_ref(rings_.receives[place].type)
         .store(type, std::memory_order_release);
   }
 
@@ -91,15 +84,7 @@ class FakeRnic : public rud::upper::Adapter {
   FakeRnic* other_ = nullptr;
   uint32_t next_ = 1;
   uint32_t consumer_ = 0;
-  urnic_queue_indices send_indices_ = {};
-  urnic_queue_indices receive_indices_ = {};
-  std::vector<urnic_rud_send> sends_ = std::vector<urnic_rud_send>(kEntries);
-  std::vector<urnic_rud_receive> receives_ =
-      std::vector<urnic_rud_receive>(kEntries);
-  std::vector<uint8_t> send_slots_ =
-      std::vector<uint8_t>(size_t{kEntries} * kSlotBytes);
-  std::vector<uint8_t> receive_slots_ =
-      std::vector<uint8_t>(size_t{kEntries} * kSlotBytes);
+  testing::RudRings rings_{kEntries, kEntries, kSlotBytes};
 };
 
 struct Pair {

@@ -8,114 +8,53 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/support/nic_node.h"
+#include "tests/support/rud_node.h"
 
 namespace urnic {
 namespace {
 
-constexpr uint32_t kJob = 5;
-constexpr uint32_t kEntries = 64;
-constexpr uint32_t kSlotBytes = 1024;
+constexpr uint32_t kSlotBytes = testing::RudNode::kSlotBytes;
 
-// One RNIC and its window.
-class Node : public testing::NicNode {
+// And what its program does.
+class Node : public testing::RudNode {
  public:
-  Node(const std::string& dev, uint32_t ip)
-      : NicNode(testing::OpenTestPort(dev), wire::Gid::FromIpv4(ip), {}, 64),
-        key_(ip ^ 77),
-        tces_(tce_storage_, ip) {
-    RudWindowConfig window = {
-        .job = kJob,
-        .key = key_,
-        .max_payload = kSlotBytes,
-        .send = rud::SendFifo(sends_.data(), kEntries, &send_indices_,
-                              send_slots_.data(), kSlotBytes),
-        .receive =
-            rud::ReceiveFifo(receives_.data(), kEntries, &receive_indices_,
-                             receive_slots_.data(), kSlotBytes),
-        .tces = &tces_,
-        .task = {}};
-    EngineQpConfig config;
-    config.service = QpService::kRud;
-    config.rud = &window;
-    Engine::ControlScope scope(engine());
-    window_ = &RudWindow::Of(**engine().qps().Create(config));
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts})
-      engine().qps().Modify(*window_, state, {});
-    pvo_ =
-        tces_
-            .Register(kJob, address(0), kMemoryBytes,
-                      mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead,
-                      rud::PageSize::k4K)
-            .value();
-  }
-  ~Node() {
-    {
-      Engine::ControlScope scope(engine());
-      engine().qps().Destroy(window_);
-    }
-    EndNic();
-  }
+  using RudNode::RudNode;
 
-  RudWindow& window() { return *window_; }
-  rud::Pvo pvo() const { return pvo_; }
-  rud::TceTables& tces() { return tces_; }
-
-  uint32_t AddPeer(const net::Path& path, const Node& other) {
-    Engine::ControlScope scope(engine());
-    return window_->AddPeer(path, other.window_->qpn(), other.key_);
+  uint32_t AddPeer(const net::Path& path, Node& other) {
+    return RudNode::AddPeer(path, other.window().qpn(), other.key());
   }
   // At the same address.
-  void ChangePeer(uint32_t& number, uint32_t window, uint32_t key) {
+  void ChangePeer(uint32_t& number, uint32_t peer, uint32_t key) {
     Engine::ControlScope scope(engine());
-    const net::Path path = window_->FindPeer(number)->path;
-    ASSERT_TRUE(window_->RemovePeer(number));
-    number = window_->AddPeer(path, window, key);
-  }
-  rud::ContextId Acquire() {
-    Engine::ControlScope scope(engine());
-    return window_->AcquireContext().value();
+    const net::Path path = window().FindPeer(number)->path;
+    ASSERT_TRUE(window().RemovePeer(number));
+    number = window().AddPeer(path, peer, key);
   }
   void Post(const urnic_rud_send& command) {
-    sends_[send_indices_.producer % kEntries] = command;
-    std::atomic_ref(send_indices_.producer)
-        .fetch_add(1, std::memory_order_release);
-    engine().Doorbell(*window_);
+    urnic_queue_indices& indices = rings().send_indices;
+    rings().sends[indices.producer % rings().sends.size()] = command;
+    std::atomic_ref(indices.producer).fetch_add(1, std::memory_order_release);
+    engine().Doorbell(window());
   }
-  uint32_t StatusOf(uint32_t index) const { return sends_[index].status; }
+  uint32_t StatusOf(uint32_t index) { return rings().sends[index].status; }
   std::optional<urnic_rud_receive> Poll() {
-    urnic_rud_receive& entry = receives_[receive_indices_.consumer % kEntries];
+    uint32_t& consumer = rings().receive_indices.consumer;
+    urnic_rud_receive& entry =
+        rings().receives[consumer % rings().receives.size()];
     if (entry.type == 0) return std::nullopt;
     const urnic_rud_receive got = entry;
     entry.type = 0;
-    ++receive_indices_.consumer;
+    ++consumer;
     return got;
   }
-  const uint8_t* SlotOf(uint32_t index) const {
-    return &receive_slots_[size_t{index} * kSlotBytes];
+  const uint8_t* SlotOf(uint32_t index) {
+    return &rings().receive_slots[size_t{index} * kSlotBytes];
   }
-
- private:
-  std::vector<rud::Tce> tce_storage_ =
-      std::vector<rud::Tce>(rud::TceTables::kTables * size_t{512});
-  const uint32_t key_;
-  rud::TceTables tces_;
-  std::vector<urnic_rud_send> sends_ = std::vector<urnic_rud_send>(kEntries);
-  std::vector<uint8_t> send_slots_ =
-      std::vector<uint8_t>(kEntries * kSlotBytes);
-  urnic_queue_indices send_indices_ = {};
-  std::vector<urnic_rud_receive> receives_ =
-      std::vector<urnic_rud_receive>(kEntries);
-  std::vector<uint8_t> receive_slots_ =
-      std::vector<uint8_t>(kEntries * kSlotBytes);
-  urnic_queue_indices receive_indices_ = {};
-  RudWindow* window_ = nullptr;
-  rud::Pvo pvo_;
 };
 
 class RudWindowTest : public ::testing::Test {
  protected:
-  RudWindowTest() : a_("ring:rud:a", 0x0a010001), b_("ring:rud:b", 0x0a010002) {
+  RudWindowTest() {
     to_b_ = a_.AddPeer(testing::FindPath(a_, b_), b_);
     to_a_ = b_.AddPeer(testing::FindPath(b_, a_), a_);
     std::iota(a_.memory(), a_.memory() + 65536, uint8_t{3});
@@ -127,8 +66,8 @@ class RudWindowTest : public ::testing::Test {
     command.notify = URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
     command.peer = to_b_;
     command.window = b_.window().qpn();
-    command.local_context = a_.Acquire().value();
-    command.context = b_.Acquire().value();
+    command.local_context = a_.Acquire()->value();
+    command.context = b_.Acquire()->value();
     command.tid = 1 << 8;
     command.local_pvo = a_.pvo().value;
     command.remote_pvo = b_.pvo().value;
@@ -144,8 +83,8 @@ class RudWindowTest : public ::testing::Test {
     }
   }
 
-  Node a_;
-  Node b_;
+  Node a_{{.dev = "ring:rud:a", .ip = 0x0a010001}};
+  Node b_{{.dev = "ring:rud:b", .ip = 0x0a010002}};
   uint32_t to_b_ = 0;
   uint32_t to_a_ = 0;
 };
@@ -182,7 +121,7 @@ TEST_F(RudWindowTest, AThirdWindowIsFoundByItsAddressAndNumber) {
   command.notify = URNIC_RUD_NOTIFY_THIRD | URNIC_RUD_NOTIFY_TARGET;
   command.target_peer = a_.AddPeer(testing::FindPath(a_, a_), a_);
   command.target_window = a_.window().qpn() ^ 0x10;
-  command.target_context = a_.Acquire().value();
+  command.target_context = a_.Acquire()->value();
   a_.Post(command);
   Run();
   EXPECT_EQ(b_.count(RxVerdict::kRudUnknownThird), 1u);
@@ -284,7 +223,7 @@ TEST_F(RudWindowTest, AWindowInErrDropsPacketsAndFlushesCommands) {
 
 class RudLoop : public ::testing::Test {
  protected:
-  Node node_{"loop", 0x0a020001};
+  Node node_{{.dev = "loop", .ip = 0x0a020001}};
 };
 
 TEST_F(RudLoop, AWindowWritesToItself) {
@@ -294,8 +233,8 @@ TEST_F(RudLoop, AWindowWritesToItself) {
   command.notify = URNIC_RUD_NOTIFY_SOURCE;
   command.peer = node_.AddPeer(path, node_);
   command.window = node_.window().qpn();
-  command.local_context = node_.Acquire().value();
-  command.context = node_.Acquire().value();
+  command.local_context = node_.Acquire()->value();
+  command.context = node_.Acquire()->value();
   command.tid = 1 << 8;
   command.local_pvo = node_.pvo().value;
   command.remote_pvo = node_.pvo().value + 4096;

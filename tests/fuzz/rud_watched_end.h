@@ -172,7 +172,7 @@ class RudWatchedEnd {
     if (producer == seen_) return;
     URNIC_CHECK(producer - rnic_.receive_indices().consumer <= kReceiveEntries);
     for (; seen_ != producer; ++seen_)
-      CheckEntry(rnic_.receives()[seen_ % kReceiveEntries]);
+      CheckEntry(rnic_.rings().receives[seen_ % kReceiveEntries]);
   }
 
   void CheckContexts() {
@@ -259,8 +259,8 @@ class RudWatchedEnd {
       return packet.payload >= begin &&
              packet.payload + packet.payload_bytes <= begin + ring.size();
     };
-    URNIC_CHECK(inside(std::as_bytes(rnic_.sends())) ||
-                inside(std::as_bytes(rnic_.send_slots())) ||
+    URNIC_CHECK(inside(std::as_bytes(std::span(rnic_.rings().sends))) ||
+                inside(std::as_bytes(std::span(rnic_.rings().send_slots))) ||
                 // A command that has waited.
                 inside(std::as_bytes(std::span(&rnic_.window(), 1))));
   }

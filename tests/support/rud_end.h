@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "tests/support/rud_rings.h"
 #include "transport/rud/window.h"
 
 namespace urnic::testing {
@@ -38,16 +39,9 @@ class RudEnd {
         tce_storage_(rud::TceTables::kTables * size_t{config.tces}),
         contexts_(context_storage_, config.seed),
         tces_(tce_storage_, config.seed + 1),
-        sends_(kSendEntries),
-        send_slots_(kSendEntries * kSlotBytes),
-        receives_(config.receive_entries),
-        receive_slots_(config.receive_entries * kSlotBytes),
-        window_(config_.window, &contexts_, &tces_,
-                rud::SendFifo(sends_.data(), kSendEntries, &send_indices_,
-                              send_slots_.data(), kSlotBytes),
-                rud::ReceiveFifo(receives_.data(), config.receive_entries,
-                                 &receive_indices_, receive_slots_.data(),
-                                 kSlotBytes)) {}
+        rings_(kSendEntries, config.receive_entries, kSlotBytes),
+        window_(config_.window, &contexts_, &tces_, rings_.SendFifo(),
+                rings_.ReceiveFifo()) {}
 
   rud::Window& window() { return window_; }
   rud::ContextPool& contexts() { return contexts_; }
@@ -69,21 +63,22 @@ class RudEnd {
   }
 
   bool CanPost() const {
-    return send_indices_.producer - send_indices_.consumer < kSendEntries;
+    return rings_.send_indices.producer - rings_.send_indices.consumer <
+           kSendEntries;
   }
   // Returns the entry's index. `payload` goes into the slot.
   uint32_t Post(urnic_rud_send command, std::span<const uint8_t> payload = {}) {
-    const uint32_t index = send_indices_.producer;
+    const uint32_t index = rings_.send_indices.producer;
     const uint32_t place = index % kSendEntries;
     command.status = URNIC_RUD_WAITS;
-    sends_[place] = command;
+    rings_.sends[place] = command;
     std::copy(payload.begin(), payload.end(),
-              send_slots_.begin() + place * kSlotBytes);
-    send_indices_.producer = index + 1;
+              rings_.send_slots.begin() + place * kSlotBytes);
+    rings_.send_indices.producer = index + 1;
     return index;
   }
   uint32_t StatusOf(uint32_t index) const {
-    return sends_[index % kSendEntries].status;
+    return rings_.sends[index % kSendEntries].status;
   }
 
   // Windows of other ends, by the numbers that this one gives them. Those that
@@ -198,22 +193,20 @@ class RudEnd {
     std::vector<uint8_t> payload;
   };
   std::optional<Got> Poll() {
-    const uint32_t place = receive_indices_.consumer % config_.receive_entries;
-    urnic_rud_receive& entry = receives_[place];
+    const uint32_t place =
+        rings_.receive_indices.consumer % config_.receive_entries;
+    urnic_rud_receive& entry = rings_.receives[place];
     if (entry.type == 0) return std::nullopt;
     Got got = {entry, {}};
-    const uint8_t* slot = &receive_slots_[place * kSlotBytes];
+    const uint8_t* slot = &rings_.receive_slots[place * kSlotBytes];
     got.payload.assign(slot, slot + entry.bytes);
     entry.type = 0;
-    ++receive_indices_.consumer;
+    ++rings_.receive_indices.consumer;
     return got;
   }
-  urnic_queue_indices& receive_indices() { return receive_indices_; }
-  urnic_queue_indices& send_indices() { return send_indices_; }
-  std::span<urnic_rud_receive> receives() { return receives_; }
-  std::span<urnic_rud_send> sends() { return sends_; }
-  std::span<uint8_t> send_slots() { return send_slots_; }
-  std::span<uint8_t> receive_slots() { return receive_slots_; }
+  RudRings& rings() { return rings_; }
+  urnic_queue_indices& receive_indices() { return rings_.receive_indices; }
+  urnic_queue_indices& send_indices() { return rings_.send_indices; }
 
   // Memory that a program has unmapped, of what peers read and write.
   std::function<bool(uint64_t address)> is_gone;
@@ -239,12 +232,7 @@ class RudEnd {
   std::vector<rud::Tce> tce_storage_;
   rud::ContextPool contexts_;
   rud::TceTables tces_;
-  std::vector<urnic_rud_send> sends_;
-  std::vector<uint8_t> send_slots_;
-  urnic_queue_indices send_indices_ = {};
-  std::vector<urnic_rud_receive> receives_;
-  std::vector<uint8_t> receive_slots_;
-  urnic_queue_indices receive_indices_ = {};
+  RudRings rings_;
   rud::Window window_;
 };
 

@@ -259,12 +259,14 @@ class Fuzzer {
         end.rnic().send_indices().consumer += static_cast<uint32_t>(jump);
         return;
       case 3: {
-        auto bytes = std::as_writable_bytes(end.rnic().receives());
+        auto bytes =
+            std::as_writable_bytes(std::span(end.rnic().rings().receives));
         bytes[in_.Byte() % bytes.size()] = std::byte(jump);
         return;
       }
       default: {
-        auto bytes = std::as_writable_bytes(end.rnic().sends());
+        auto bytes =
+            std::as_writable_bytes(std::span(end.rnic().rings().sends));
         bytes[in_.Word() % bytes.size()] = std::byte(jump);
       }
     }

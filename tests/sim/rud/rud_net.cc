@@ -32,16 +32,7 @@ rud::upper::WindowAddress RudNic::Address() const {
 }
 
 rud::upper::RingMemory RudNic::Rings() {
-  return {.sends = end_.sends().data(),
-          .send_indices = &end_.send_indices(),
-          .send_slots = end_.send_slots().data(),
-          .receives = end_.receives().data(),
-          .receive_indices = &end_.receive_indices(),
-          .receive_slots = end_.receive_slots().data(),
-          .send_count = testing::RudEnd::kSendEntries,
-          .send_slot_bytes = testing::RudEnd::kSlotBytes,
-          .receive_count = end_.config().receive_entries,
-          .receive_slot_bytes = testing::RudEnd::kSlotBytes};
+  return testing::RingMemoryOf(end_.rings());
 }
 
 uint32_t RudNic::AddPeer(const rud::upper::WindowAddress& address) {

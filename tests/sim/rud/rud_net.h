@@ -16,6 +16,7 @@
 #include "tests/sim/link.h"
 #include "tests/sim/world.h"
 #include "tests/support/rud_end.h"
+#include "tests/support/rud_ring_memory.h"
 #include "transport/rud/upper/adapter.h"
 
 namespace urnic::sim {
