@@ -26,9 +26,13 @@ RudRun::RudRun(uint64_t seed) : random_(seed) {
   left_ = 20 + static_cast<uint32_t>(random_.Below(100));
   for (uint32_t i = 0; i < 2; ++i) Boot(ends_[i], i + 1);
   for (End& end : ends_) {
+    end.inbox.emplace(&world_, &random_,
+                      [this, &end](const std::vector<RudInbox::Packet>& burst) {
+                        ReceiveBurst(end, burst);
+                      });
     end.link.emplace(world_, random_.Next(), MakeLink(),
-                     [this, &end](std::vector<uint8_t> packet) {
-                       OnArrival(end, std::move(packet));
+                     [&end](std::vector<uint8_t> packet) {
+                       end.inbox->OnArrival(std::move(packet));
                      });
     for (Slot& slot : end.slots) TakeContexts(end, slot);
   }
@@ -241,19 +245,8 @@ void RudRun::Pump(End& end) {
   }
 }
 
-void RudRun::OnArrival(End& end, std::vector<uint8_t> packet) {
-  if (end.history.size() < 2000) end.history.push_back(packet);
-  end.inbox.push_back(std::move(packet));
-  if (end.inbox.size() == rud::kBurstMax) return ReceiveBurst(end);
-  if (end.inbox.size() == 1) {
-    world_.After(Duration::Microseconds(random_.Below(20)),
-                 [this, &end] { ReceiveBurst(end); });
-  }
-}
-
-void RudRun::ReceiveBurst(End& end) {
-  if (end.inbox.empty()) return;
-  const auto burst = std::exchange(end.inbox, {});
+void RudRun::ReceiveBurst(End& end,
+                          const std::vector<RudInbox::Packet>& burst) {
   for (const RxVerdict verdict :
        end.rnic->ReceiveBurst(burst, Other(end).rnic->config().address)) {
     ++stats_.verdicts[static_cast<size_t>(verdict)];
@@ -393,10 +386,7 @@ void RudRun::Restart() {
 
 void RudRun::Replay(End& end) {
   if (!faulty_) return;
-  if (!end.history.empty()) {
-    ++stats_.replayed;
-    OnArrival(end, end.history[random_.Below(end.history.size())]);
-  }
+  if (end.inbox->Replay()) ++stats_.replayed;
   world_.After(Duration::Microseconds(20 + random_.Below(200)),
                [this, &end] { Replay(end); });
 }

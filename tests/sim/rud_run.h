@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "tests/sim/link.h"
+#include "tests/sim/rud_inbox.h"
 #include "tests/sim/world.h"
 #include "tests/support/rud_end.h"
 
@@ -81,9 +82,8 @@ class RudRun {
     rud::Pvo local_pvo;
     rud::Pvo shared_pvo;
     std::array<Slot, kSlots> slots;
-    std::vector<std::vector<uint8_t>> history;  // what it has received
-    std::vector<std::vector<uint8_t>> inbox;    // for the next burst
-    std::optional<Link> link;                   // to it
+    std::optional<RudInbox> inbox;
+    std::optional<Link> link;  // to it
   };
 
   End& Other(const End& end) { return &end == &ends_[0] ? ends_[1] : ends_[0]; }
@@ -98,8 +98,7 @@ class RudRun {
   void Again(End& end, uint32_t slot, uint64_t arrived);
   void Finish(End& end, uint32_t slot);
   void Pump(End& end);
-  void OnArrival(End& end, std::vector<uint8_t> packet);
-  void ReceiveBurst(End& end);
+  void ReceiveBurst(End& end, const std::vector<RudInbox::Packet>& burst);
   void Poll(End& end);
   void OnEntry(End& end, const urnic_rud_receive& entry);
   void OnPlaced(End& end, const Placement& placement);

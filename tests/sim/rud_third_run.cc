@@ -14,9 +14,13 @@ RudThirdRun::RudThirdRun(uint64_t seed) : random_(seed) {
   left_ = 20 + static_cast<uint32_t>(random_.Below(100));
   for (uint32_t i = 0; i < kEnds; ++i) Boot(ends_[i], i + 1);
   for (End& end : ends_) {
+    end.inbox.emplace(&world_, &random_,
+                      [this, &end](const std::vector<RudInbox::Packet>& burst) {
+                        ReceiveBurst(end, burst);
+                      });
     end.link.emplace(world_, random_.Next(), MakeLink(),
-                     [this, &end](std::vector<uint8_t> packet) {
-                       OnArrival(end, std::move(packet));
+                     [&end](std::vector<uint8_t> packet) {
+                       end.inbox->OnArrival(std::move(packet));
                      });
   }
 }
@@ -259,29 +263,19 @@ void RudThirdRun::Pump(End& end) {
   }
 }
 
-void RudThirdRun::OnArrival(End& end, std::vector<uint8_t> packet) {
-  if (end.history.size() < 2000) end.history.push_back(packet);
-  end.inbox.push_back(std::move(packet));
-  if (end.inbox.size() == rud::kBurstMax) return ReceiveBurst(end);
-  if (end.inbox.size() == 1) {
-    world_.After(Duration::Microseconds(random_.Below(20)),
-                 [this, &end] { ReceiveBurst(end); });
-  }
-}
-
-void RudThirdRun::ReceiveBurst(End& end) {
-  const auto packets = std::exchange(end.inbox, {});
+void RudThirdRun::ReceiveBurst(End& end,
+                               const std::vector<RudInbox::Packet>& burst) {
   // The IP header says who has sent it; here the packet does, unless it is
   // damaged.
   for (uint32_t from = 1; from <= kEnds; ++from) {
-    std::vector<std::vector<uint8_t>> burst;
-    for (const std::vector<uint8_t>& packet : packets) {
+    std::vector<RudInbox::Packet> own;
+    for (const RudInbox::Packet& packet : burst) {
       const auto* base = reinterpret_cast<const wire::RudBase*>(packet.data());
-      if (base->sender_window() == from) burst.push_back(packet);
+      if (base->sender_window() == from) own.push_back(packet);
     }
-    if (burst.empty()) continue;
+    if (own.empty()) continue;
     for (const RxVerdict verdict :
-         end.rnic->ReceiveBurst(burst, AddressOf(from))) {
+         end.rnic->ReceiveBurst(own, AddressOf(from))) {
       ++stats_.verdicts[static_cast<size_t>(verdict)];
     }
   }
@@ -412,8 +406,7 @@ void RudThirdRun::OnPlaced(End& end, const Placement& placement) {
 
 void RudThirdRun::Replay(End& end) {
   if (!faulty_) return;
-  if (!end.history.empty())
-    OnArrival(end, end.history[random_.Below(end.history.size())]);
+  end.inbox->Replay();
   world_.After(Duration::Microseconds(20 + random_.Below(200)),
                [this, &end] { Replay(end); });
 }

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "tests/sim/link.h"
+#include "tests/sim/rud_inbox.h"
 #include "tests/sim/world.h"
 #include "tests/support/rud_end.h"
 
@@ -58,9 +59,8 @@ class RudThirdRun {
     std::vector<uint8_t> targets;
     rud::Pvo sources_pvo;
     rud::Pvo targets_pvo;
-    std::vector<std::vector<uint8_t>> history;  // what it has received
-    std::vector<std::vector<uint8_t>> inbox;    // for the next burst
-    std::optional<Link> link;                   // to it
+    std::optional<RudInbox> inbox;
+    std::optional<Link> link;  // to it
     // Transfers that it has managed, of each slot: what the counter says.
     std::array<uint64_t, kSlots> completed = {};
   };
@@ -108,8 +108,7 @@ class RudThirdRun {
   // Ends without a completion. What is under way must not meet what comes next.
   void GiveUp(uint32_t slot);
   void Pump(End& end);
-  void OnArrival(End& end, std::vector<uint8_t> packet);
-  void ReceiveBurst(End& end);
+  void ReceiveBurst(End& end, const std::vector<RudInbox::Packet>& burst);
   void Poll(End& end);
   void OnEntry(End& end, const urnic_rud_receive& entry);
   void OnSignal(End& end, const urnic_rud_receive& entry);

@@ -14,7 +14,7 @@ enum {
   kGidIndex = 3, /* the first IPv4 address, as RoCEv2 */
   kJob = 1,
   kStride = 1024, /* bytes of a packet */
-  kMemoryBytes = 16384,
+  kMemoryBytes = 65536,
   kAccess =
       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
 };

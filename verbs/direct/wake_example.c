@@ -13,45 +13,25 @@
 
 #define _POSIX_C_SOURCE 200809L
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <urnic/urnic_dv.h>
+
+#include "example_end.h"
 
 enum {
-  kGidIndex = 3, /* the first IPv4 address, as RoCEv2 */
-  kJob = 1,
-  kStride = 1024,
   kPackets = 64,
-  kBytes = kStride * kPackets,
-  kRuns = 300, /* of each mode */
+  kBytes = kStride * kPackets, /* all of the memory */
+  kRuns = 300,                 /* of each mode */
   kModes = 3,
-  kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
 };
 static const char* const kNames[kModes] = {"polls", "woken when complete",
                                            "woken at the first packet"};
 enum { kPolls, kLate, kEarly };
 
-static void die(const char* what, int error) {
-  fprintf(stderr, "%s: %s\n", what, strerror(error));
-  exit(1);
-}
-
-struct end {
-  struct ibv_qp* qp;
-  struct urnic_dv_window at;
-  uint32_t peer;
-  uint64_t context;
-  uint64_t pvo;
-  uint8_t memory[kBytes];
-};
 static struct end from, to;
+static uint32_t to_peer;
 static sem_t begins, ready, ended;
 static int mode;
 static double at_end;
@@ -60,31 +40,6 @@ static double now_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static void open_end(struct end* end, struct ibv_context* device) {
-  struct urnic_dv_window_attr attr = {.job = kJob};
-  struct ibv_pd* const pd = ibv_alloc_pd(device);
-  if (pd == NULL) die("ibv_alloc_pd", errno);
-  end->qp = urnic_dv_create_window(pd, &attr, &end->at);
-  if (end->qp == NULL) die("urnic_dv_create_window", errno);
-  int error = urnic_dv_acquire_contexts(end->qp, 1, &end->context);
-  if (error != 0) die("urnic_dv_acquire_contexts", error);
-  error =
-      urnic_dv_register(device, kJob, end->memory, kBytes, kAccess, &end->pvo);
-  if (error != 0) die("urnic_dv_register", error);
-}
-
-static void introduce(struct end* end, const struct end* other) {
-  struct urnic_dv_peer_attr attr = {.window = other->at.number,
-                                    .key = other->at.key};
-  attr.ah.is_global = 1;
-  attr.ah.port_num = 1;
-  attr.ah.grh.sgid_index = kGidIndex;
-  if (ibv_query_gid(other->qp->context, 1, kGidIndex, &attr.ah.grh.dgid) != 0)
-    die("ibv_query_gid", errno);
-  const int error = urnic_dv_add_peer(end->qp, &attr, &end->peer);
-  if (error != 0) die("urnic_dv_add_peer", error);
 }
 
 /* Takes the next entry. False: there is none. */
@@ -139,21 +94,18 @@ static void write_packets(uint64_t tid, uint64_t packets) {
   const uint32_t place =
       from.at.send_indices->producer & (from.at.send_entries - 1);
   struct urnic_rud_send* const command = &from.at.sends[place];
-  *command = (struct urnic_rud_send){.opcode = URNIC_RUD_WRITE,
-                                     .notify = URNIC_RUD_NOTIFY_TARGET,
-                                     .peer = from.peer,
-                                     .window = to.at.number,
-                                     .context = to.context,
-                                     .local_context = from.context,
-                                     .tid = tid,
-                                     .local_pvo = from.pvo,
-                                     .remote_pvo = to.pvo,
-                                     .bytes = kBytes,
-                                     .stride = kStride,
-                                     .packets = packets};
-  __atomic_store_n(&from.at.send_indices->producer,
-                   from.at.send_indices->producer + 1, __ATOMIC_RELEASE);
-  urnic_dv_ring(from.qp);
+  post(&from, &(struct urnic_rud_send){.opcode = URNIC_RUD_WRITE,
+                                       .notify = URNIC_RUD_NOTIFY_TARGET,
+                                       .peer = to_peer,
+                                       .window = to.at.number,
+                                       .context = to.context,
+                                       .local_context = from.context,
+                                       .tid = tid,
+                                       .local_pvo = from.pvo,
+                                       .remote_pvo = to.pvo,
+                                       .bytes = kBytes,
+                                       .stride = kStride,
+                                       .packets = packets});
   while (__atomic_load_n(&command->status, __ATOMIC_ACQUIRE) == URNIC_RUD_WAITS)
     urnic_dv_progress(from.qp);
   if (command->status != URNIC_RUD_SENT) die("urnic_rud_send", EIO);
@@ -173,6 +125,12 @@ static double write_once(uint64_t transfer, long gap_us) {
   return begin;
 }
 
+static struct ibv_pd* domain_of(struct ibv_context* device) {
+  struct ibv_pd* const pd = ibv_alloc_pd(device);
+  if (pd == NULL) die("ibv_alloc_pd", errno);
+  return pd;
+}
+
 static int compare(const void* a, const void* b) {
   const double left = *(const double*)a;
   const double right = *(const double*)b;
@@ -188,9 +146,9 @@ int main(int argc, char** argv) {
   struct ibv_context* const last =
       count == 1 ? first : ibv_open_device(list[count - 1]);
   if (first == NULL || last == NULL) die("ibv_open_device", errno);
-  open_end(&from, first);
-  open_end(&to, last);
-  introduce(&from, &to);
+  open_end(&from, domain_of(first));
+  open_end(&to, domain_of(last));
+  to_peer = introduce(&from, &to);
   introduce(&to, &from);
   sem_init(&begins, 0, 0);
   sem_init(&ready, 0, 0);

@@ -1,0 +1,56 @@
+#pragma once
+
+// Packets on their way into a RUD window of a simulated RNIC: they arrive in
+// bursts, and old ones come again.
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/world.h"
+#include "transport/rud/types.h"
+
+namespace urnic::sim {
+
+class RudInbox {
+ public:
+  using Packet = std::vector<uint8_t>;
+  // All outlive the inbox, which stays where it is.
+  RudInbox(World* world, Random* random,
+           std::function<void(const std::vector<Packet>&)> on_burst)
+      : world_(*world), random_(*random), on_burst_(std::move(on_burst)) {}
+  RudInbox(const RudInbox&) = delete;
+  RudInbox& operator=(const RudInbox&) = delete;
+
+  void OnArrival(Packet packet) {
+    if (history_.size() < kHistory) history_.push_back(packet);
+    waiting_.push_back(std::move(packet));
+    if (waiting_.size() == rud::kBurstMax) return Deliver();
+    if (waiting_.size() == 1) {
+      world_.After(Duration::Microseconds(random_.Below(20)),
+                   [this] { Deliver(); });
+    }
+  }
+  // A packet that has arrived before, perhaps long ago. False: none has.
+  bool Replay() {
+    if (history_.empty()) return false;
+    OnArrival(history_[random_.Below(history_.size())]);
+    return true;
+  }
+
+ private:
+  static constexpr size_t kHistory = 2000;
+
+  void Deliver() {
+    if (!waiting_.empty()) on_burst_(std::exchange(waiting_, {}));
+  }
+
+  World& world_;
+  Random& random_;
+  const std::function<void(const std::vector<Packet>&)> on_burst_;
+  std::vector<Packet> history_;
+  std::vector<Packet> waiting_;
+};
+
+}  // namespace urnic::sim
