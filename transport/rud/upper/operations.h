@@ -3,6 +3,7 @@
 // Operations of the program that have not ended, in a table of fixed size.
 // Those of one list are linked by their indices.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -52,7 +53,7 @@ struct Operation {
     if (__builtin_expect(from.size() == sizeof(uint64_t), 1)) {
       std::memcpy(data, from.data(), sizeof(uint64_t));
     } else {
-      std::memcpy(data, from.data(), from.size());
+      std::copy(from.begin(), from.end(), data);  // none has no address
     }
   }
 };
