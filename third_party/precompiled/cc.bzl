@@ -10,6 +10,12 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
 _PACKAGE = "third_party/precompiled"
 
+# The time of a test under ASan is that of its compilation.
+TEST_COPTS = select({
+    "//%s:asan" % _PACKAGE: ["-O0"],
+    "//conditions:default": [],
+})
+
 def _precompiled_header_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
     features = cc_common.configure_features(
@@ -31,7 +37,7 @@ def _precompiled_header_impl(ctx):
         cc_toolchain = toolchain,
         source_file = ctx.file.header.path,
         output_file = out.path,
-        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ["-x", "c++-header"],
+        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-x", "c++-header"],
         include_directories = context.includes,
         quote_include_directories = depset(["."], transitive = [context.quote_includes]),
         system_include_directories = context.system_includes,
@@ -72,6 +78,7 @@ precompiled_header = rule(
     attrs = {
         "header": attr.label(allow_single_file = [".h"], mandatory = True),
         "textual": attr.label_list(allow_files = [".h"], doc = "what the header includes of this package"),
+        "copts": attr.string_list(doc = "those of all who include it"),
         "deps": attr.label_list(providers = [CcInfo]),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
@@ -101,5 +108,5 @@ def cc_library(**kwargs):
 def cc_binary(**kwargs):
     _with_header("common", native.cc_binary, **kwargs)
 
-def cc_test(**kwargs):
-    _with_header("common_test", native.cc_test, **kwargs)
+def cc_test(copts = [], **kwargs):
+    _with_header("common_test", native.cc_test, copts = copts + TEST_COPTS, **kwargs)
