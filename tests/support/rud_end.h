@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/rud_rings.h"
+#include "transport/rud/membership.h"
 #include "transport/rud/window.h"
 
 namespace urnic::testing {
@@ -85,9 +86,16 @@ class RudEnd {
   // are not there are at the address that a call names.
   struct Peer {
     wire::Gid address;
-    uint32_t window = 0;
+    uint32_t window = 0;               // 0: a group
+    std::optional<uint32_t> key = {};  // otherwise as all
   };
   std::map<uint32_t, Peer> peers;
+  // What it is a member of.
+  struct Group {
+    wire::Gid address;
+    rud::Membership as;
+  };
+  std::optional<Group> group;
   uint32_t FindPeerBy(const wire::Gid& address, uint32_t window) const {
     for (const auto& [number, peer] : peers) {
       if (peer.address == address && peer.window == window) return number;
@@ -121,13 +129,15 @@ class RudEnd {
       if (on_send) on_send(packet);
       Sent sent = {packet.peer, {}};
       sent.bytes.assign(packet.headers, packet.headers + packet.header_bytes);
+      const auto peer = peers.find(packet.peer);
+      uint32_t key = config_.peers_key.value_or(config_.window.key);
+      if (peer != peers.end()) key = peer->second.key.value_or(key);
       reinterpret_cast<wire::RudBase*>(sent.bytes.data())->key =
-          wire::Be<uint32_t>(config_.peers_key.value_or(config_.window.key));
+          wire::Be<uint32_t>(key);
       const auto* payload = reinterpret_cast<const uint8_t*>(packet.payload);
       if (packet.payload_bytes != 0)
         sent.bytes.insert(sent.bytes.end(), payload,
                           payload + packet.payload_bytes);
-      const auto peer = peers.find(packet.peer);
       wire::Crc32c crc = wire::RudCrcOfAddresses(
           config_.address, peer != peers.end() ? peer->second.address : to);
       crc.Add(sent.bytes);
@@ -152,13 +162,18 @@ class RudEnd {
     std::vector<rud::RxPacket> packets;
     std::vector<RxVerdict> verdicts;
     std::vector<size_t> places;  // of the packets, in `verdicts`
-    const wire::Crc32c crc = wire::RudCrcOfAddresses(from, config_.address);
     for (const std::vector<uint8_t>& bytes : burst) {
       rud::RxPacket packet;
       RxVerdict verdict = wire::ParseRud(
           bytes.data(), static_cast<uint32_t>(bytes.size()), packet);
-      if (verdict == RxVerdict::kAccept && !wire::RudCrcHolds(crc, bytes))
-        verdict = RxVerdict::kRudBadCrc;
+      if (verdict == RxVerdict::kAccept) {
+        const bool is_grouped =
+            group.has_value() && packet.base->target_window() == 0;
+        if (is_grouped) packet.group = &group->as;
+        const wire::Crc32c crc = wire::RudCrcOfAddresses(
+            from, is_grouped ? group->address : config_.address);
+        if (!wire::RudCrcHolds(crc, bytes)) verdict = RxVerdict::kRudBadCrc;
+      }
       if (verdict == RxVerdict::kAccept) {
         const uint32_t known = FindPeerBy(from, packet.base->sender_window());
         packet.peer = known != 0 ? known : peer;

@@ -16,6 +16,14 @@ static_assert(URNIC_RUD_NOTIFY_SOURCE == wire::kRudNotifySource);
 static_assert(URNIC_RUD_NOTIFY_TARGET == wire::kRudNotifyTarget);
 static_assert(URNIC_RUD_NOTIFY_THIRD == wire::kRudNotifyThird);
 
+// A group has no number: it is the address that its packets go to.
+constexpr uint32_t kGroup = 0;
+// Those that are for one window.
+constexpr bool IsForOne(uint8_t opcode) {
+  return opcode == URNIC_RUD_READ || opcode == URNIC_RUD_THIRD_READ ||
+         opcode == URNIC_RUD_ASK_STATE;
+}
+
 // Who may be told of what a command does.
 constexpr uint8_t NotificationsOf(uint8_t opcode) {
   return opcode == URNIC_RUD_THIRD_READ
@@ -71,8 +79,10 @@ bool Source::IsPacketOfSlot() const {
 }
 
 void Source::BeginTransfer(Context& context, bool awaits) {
-  if (TransferOf(context.tid) != TransferOf(command_.tid))
-    context.counted = false;
+  const bool is_same = TransferOf(context.tid) == TransferOf(command_.tid);
+  context.counted &= is_same;
+  // What a member of the group has missed goes to its window.
+  context.to_group = command_.window == kGroup || (context.to_group && is_same);
   context.tid = command_.tid;
   context.is_own = awaits;
   context.state = awaits ? ContextState::kAwaiting : ContextState::kIdle;
@@ -116,19 +126,24 @@ void Source::BeginTransfer(Context& context, bool awaits) {
 
 urnic_rud_status Source::BeginRead() {
   if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
-      command_.flags != 0 || command_.stride > config_.max_payload) {
+      (command_.flags & ~URNIC_RUD_TO_FIFO) != 0 ||
+      command_.stride > config_.max_payload) {
     return URNIC_RUD_BAD_REQUEST;
   }
   Context* context = nullptr;
   const urnic_rud_status status = TakeContext(context);
   if (status != URNIC_RUD_SENT) return status;
-  const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
-                                           command_.bytes, mem::kLocalWrite);
-  if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
+  const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
+  if (!to_fifo) {
+    const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
+                                             command_.bytes, mem::kLocalWrite);
+    if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
+  }
   const bool is_same = TransferOf(context->tid) == TransferOf(command_.tid) &&
                        context->target_pvo == command_.local_pvo &&
                        context->total == command_.bytes &&
-                       context->stride == command_.stride && context->was_asked;
+                       context->stride == command_.stride &&
+                       context->was_asked && context->to_fifo == to_fifo;
   const bool goes_on = is_same && IsReading(*context);
   context->tid = command_.tid;
   if (is_same && context->state == ContextState::kReceived) {
@@ -144,6 +159,7 @@ urnic_rud_status Source::BeginRead() {
     command_.packets &= ~context->arrived;
   }
   context->is_own = context->was_asked = true;
+  context->to_fifo = to_fifo;
   context->counter = command_.counter;
   context->target_pvo = command_.local_pvo;
   unsent_ = 1;
@@ -153,7 +169,8 @@ urnic_rud_status Source::BeginRead() {
 urnic_rud_status Source::BeginThirdRead() {
   if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
       (command_.flags & ~URNIC_RUD_COUNT_ONLY) != 0 ||
-      command_.stride > config_.max_payload || command_.target_peer == 0) {
+      command_.stride > config_.max_payload || command_.target_peer == 0 ||
+      command_.target_window == kGroup) {
     return URNIC_RUD_BAD_REQUEST;
   }
   Context* context = nullptr;
@@ -180,6 +197,22 @@ urnic_rud_status Source::BeginAsking() {
   context->is_own = true;
   context->tid = command_.tid;
   unsent_ = 1;
+  return URNIC_RUD_SENT;
+}
+
+// Document C: "a cancel operation may be initiated by the ULPs to clean up the
+// pending RDMA status in the rCxt". The larger tid makes what is on its way
+// stale.
+urnic_rud_status Source::BeginCancel() {
+  if (command_.flags != 0 || command_.notify != 0) return URNIC_RUD_BAD_REQUEST;
+  Context* const context =
+      contexts_.Find(ContextId::Of(command_.local_context), config_.number);
+  if (context == nullptr) return URNIC_RUD_BAD_CONTEXT;
+  if (command_.tid <= context->tid) return URNIC_RUD_OLD_TID;
+  Forget(contexts_.NumberOf(*context));
+  context->state = ContextState::kIdle;
+  context->is_own = context->owes_target = false;
+  context->tid = command_.tid;
   return URNIC_RUD_SENT;
 }
 
@@ -213,6 +246,8 @@ bool Source::IsCountable() const {
     case URNIC_RUD_WRITE:
       if (c.condition != 0 && (c.flags & URNIC_RUD_SLOT_DATA) != 0)
         return false;
+      // Each member would be counted, and once for each attempt.
+      if (c.counter != 0 && c.window == kGroup) return false;
       return c.counter == 0 ? !counts_only
                             : (c.notify & URNIC_RUD_NOTIFY_SOURCE) != 0;
     case URNIC_RUD_THIRD_READ:
@@ -220,6 +255,7 @@ bool Source::IsCountable() const {
                             : (c.notify & URNIC_RUD_NOTIFY_THIRD) != 0;
     case URNIC_RUD_READ:
       return !counts_only;
+    case URNIC_RUD_CANCEL:
     case URNIC_RUD_ASK_STATE:
       return c.counter == 0 && !counts_only;
     case URNIC_RUD_COUNT_ARRIVALS:
@@ -263,7 +299,8 @@ urnic_rud_status Source::BeginOnCounter() {
                             ? kFlags | URNIC_RUD_SLOT_DATA
                             : kFlags;
   if ((command_.flags & ~flags) != 0 || !IsCountable() ||
-      (command_.notify & ~NotificationsOf(command_.opcode)) != 0) {
+      (command_.notify & ~NotificationsOf(command_.opcode)) != 0 ||
+      (command_.window == kGroup && IsForOne(command_.opcode))) {
     return URNIC_RUD_BAD_REQUEST;
   }
   // Document C: a conditional request waits in its queue until the counter
@@ -281,6 +318,8 @@ urnic_rud_status Source::BeginOnCounter() {
       return BeginThirdRead();
     case URNIC_RUD_ASK_STATE:
       return BeginAsking();
+    case URNIC_RUD_CANCEL:
+      return BeginCancel();
     case URNIC_RUD_SET_COUNTER:
     case URNIC_RUD_ASK_COUNTER:
     case URNIC_RUD_COUNT_ARRIVALS:
@@ -363,7 +402,10 @@ bool Source::SendOtherPacket(TxPacket& out) {
     out.payload_bytes = command_.bytes;
     out.payload_in_ring = true;
   } else if (command_.opcode == URNIC_RUD_READ) {
-    appender.Append(BaseOf(RudType::kReadRequest));
+    wire::RudBase base = BaseOf(RudType::kReadRequest);
+    if ((command_.flags & URNIC_RUD_TO_FIFO) != 0)
+      base.flags = wire::kRudToFifo;
+    appender.Append(base);
     appender.Append(transfer);
     appender.Append(ReadOf(command_, command_.local_context));
   } else if (command_.opcode == URNIC_RUD_THIRD_READ) {

@@ -83,7 +83,10 @@ struct alignas(64) Context {
   uint8_t counter = 0;       // of the owner's transfer
   uint8_t arrivals = 0;      // the counter of transfers of peers
   bool count_only = false;
-  uint8_t reserved = 0;
+  // The packets of the owner's read, or of the one that is answered, go to the
+  // FIFO of who reads; of a write: to a group, whose members all answer.
+  bool to_fifo : 1 = false;
+  bool to_group : 1 = false;
 
   // The window that is neither source nor target, but told the source to send.
   Party third;
@@ -103,7 +106,7 @@ struct alignas(64) Context {
     state = ContextState::kReceiving;
     owes_target = (wishes & wire::kRudNotifyTarget) != 0;
     marked = false;
-    was_asked = counted = false;
+    was_asked = counted = to_fifo = to_group = false;
     counter = 0;
   }
 };

@@ -62,6 +62,7 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   context->notify = WishesOf(packet);
   context->counter = 0;
   context->counted = context->count_only = false;
+  context->to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
   context->total = read.total.value();
   context->stride = read.stride.value();
   context->source_pvo = read.source_pvo.value();
@@ -141,7 +142,10 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
     if (context->counter != 0 && !std::exchange(context->counted, true))
       conditions_.Count(context->counter);
     const urnic_rud_receive entry = AnswerOf(packet, *context);
-    if (context->count_only || receive_.Push(entry, {})) {
+    if (context->to_group) {
+      // The other members answer, too.
+      if (!receive_.Push(entry, {})) verdict = RxVerdict::kRudFifoFull;
+    } else if (context->count_only || receive_.Push(entry, {})) {
       context->state = ContextState::kIdle;
       context->is_own = false;
     } else {
@@ -160,15 +164,19 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
       notice.reason == static_cast<uint8_t>(wire::RudReason::kAccess);
   const bool expected = context->state == ContextState::kAwaiting ||
                         (refused && IsReading(*context));
-  if (!expected || context->tid != packet.transfer().tid.value())
-    return RxVerdict::kRudStale;
+  // Members of a group are asked one after the other.
+  const uint64_t tid = packet.transfer().tid.value();
+  const bool is_late = context->to_group
+                           ? TransferOf(context->tid) != TransferOf(tid)
+                           : context->tid != tid;
+  if (!expected || is_late) return RxVerdict::kRudStale;
   context->path = packet.base->path;
   urnic_rud_receive entry = AnswerOf(packet, *context);
   entry.type = refused ? URNIC_RUD_GOT_REFUSAL : URNIC_RUD_GOT_STATE;
   entry.arrived = notice.arrived.value();
   entry.pvo = notice.pvo.value();
   if (!receive_.Push(entry, {})) return RxVerdict::kRudFifoFull;
-  if (refused) {
+  if (refused && !context->to_group) {
     context->state = ContextState::kEnded;
     context->is_own = false;
   }
@@ -275,10 +283,11 @@ bool Source::SendReadPacket(TxPacket& out) {
   const ContextId own = {contexts_.NumberOf(context), context.key};
   const bool is_third = context.third.peer != 0;
   // The target of third-party data has asked for nothing.
-  const uint8_t flags =
-      is_third ? 0
-               : static_cast<uint8_t>(wire::kRudAnswersRead |
-                                      (context.marked ? wire::kRudMarked : 0));
+  const auto flags = static_cast<uint8_t>(
+      is_third
+          ? 0
+          : wire::kRudAnswersRead | (context.marked ? wire::kRudMarked : 0) |
+                (context.to_fifo ? wire::kRudToFifo : 0));
   const uint32_t offset =
       WriteDataHeaders(out,
                        {.type = is_third ? RudType::kThirdData : RudType::kData,

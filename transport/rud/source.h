@@ -96,6 +96,7 @@ class Source {
   urnic_rud_status BeginRead();
   urnic_rud_status BeginThirdRead();
   urnic_rud_status BeginAsking();
+  urnic_rud_status BeginCancel();
   urnic_rud_status BeginOnCounter();
   // The local context of the command, for a larger tid.
   urnic_rud_status TakeContext(Context*& context);

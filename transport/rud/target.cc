@@ -2,13 +2,22 @@
 
 #include "transport/mem/mr_table.h"
 #include "transport/rud/headers.h"
+#include "transport/rud/membership.h"
 
 namespace urnic::rud {
 
 [[gnu::always_inline]] inline Context* Target::FindContext(
     const RxPacket& packet, RxVerdict& verdict) {
-  Context* const context =
-      contexts_.Find(IdOf(packet.transfer().context), config_.number, verdict);
+  ContextId id = IdOf(packet.transfer().context);
+  if (__builtin_expect(packet.group != nullptr, 0)) {
+    const auto own = packet.group->ContextOf(id.number);
+    if (!own.has_value()) {
+      verdict = RxVerdict::kRudUnknownContext;
+      return nullptr;
+    }
+    id = *own;
+  }
+  Context* const context = contexts_.Find(id, config_.number, verdict);
   if (context == nullptr) return nullptr;
   // Document C: a packet with a tid less than that of the context is stale, and
   // is discarded.
@@ -22,13 +31,14 @@ namespace urnic::rud {
 RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
   const bool to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
   // Its sender does not want to know whether it arrives, so no context counts
-  // it.
-  if (to_fifo && packet.base->notify == 0) return PushData(packet);
+  // it; but who reads does want to know.
+  if (to_fifo && packet.base->notify == 0 &&
+      (packet.base->flags & wire::kRudAnswersRead) == 0) {
+    return PushData(packet);
+  }
   RxVerdict verdict = RxVerdict::kAccept;
   Context* const context = FindContext(packet, verdict);
   if (context == nullptr) return verdict;
-  // What the owner reads belongs into its memory.
-  if (to_fifo && IsReading(*context)) return RxVerdict::kRudMismatch;
   verdict = Follow(*context, packet);
   if (verdict != RxVerdict::kAccept) return verdict;
   const uint64_t bit = uint64_t{1} << packet.data().number;
@@ -44,6 +54,14 @@ RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
   return RxVerdict::kAccept;
 }
 
+// What the owner reads belongs where it has said.
+bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
+  const wire::RudData& data = packet.data();
+  const bool to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
+  return to_fifo == context.to_fifo &&
+         data.pvo.value() == context.target_pvo + data.offset.value();
+}
+
 [[gnu::always_inline]] inline RxVerdict Target::Follow(Context& context,
                                                        const RxPacket& packet) {
   const wire::RudData& data = packet.data();
@@ -51,8 +69,10 @@ RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
   const bool is_new = tid != context.tid;
   const bool is_third = packet.type == wire::RudType::kThirdData;
   // What the owner reads comes from its source only.
-  if (IsBusy(context) && (is_new || is_third || !IsReading(context)))
-    return RxVerdict::kRudBusy;
+  if (IsBusy(context)) {
+    if (is_new || is_third || !IsReading(context)) return RxVerdict::kRudBusy;
+    if (!IsOfRead(context, packet)) return RxVerdict::kRudMismatch;
+  }
   if (is_new && (TransferOf(tid) != TransferOf(context.tid) ||
                  context.state == ContextState::kIdle ||
                  context.state == ContextState::kAwaiting)) {
@@ -92,12 +112,17 @@ RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
 
 [[gnu::always_inline]] inline RxVerdict Target::Translate(
     Context& context, const RxPacket& packet, Placement& placement) {
-  const wire::RudData& data = packet.data();
-  const Pvo pvo = {data.pvo.value()};
-  const bool is_reading = IsReading(context);
-  if (is_reading && pvo.value != context.target_pvo + data.offset.value())
-    return RxVerdict::kRudMismatch;
-  const uint32_t rights = is_reading ? mem::kLocalWrite : mem::kRemoteWrite;
+  Pvo pvo = {packet.data().pvo.value()};
+  if (__builtin_expect(packet.group != nullptr, 0)) {
+    const auto own = packet.group->PvoOf(pvo.value, packet.payload_bytes);
+    if (!own.has_value()) {
+      notifier_.End(context, pvo.value);
+      return RxVerdict::kRudAccess;
+    }
+    pvo = *own;
+  }
+  const uint32_t rights =
+      IsReading(context) ? mem::kLocalWrite : mem::kRemoteWrite;
   const PvoTranslation found =
       tces_.Check(config_.job, pvo, packet.payload_bytes, rights);
   switch (found.fault) {

@@ -70,6 +70,7 @@ class Target {
   RxVerdict Push(urnic_rud_receive entry, const RxPacket& packet);
   // The context that a packet names. Null: it may not have it.
   Context* FindContext(const RxPacket& packet, RxVerdict& verdict);
+  static bool IsOfRead(const Context& context, const RxPacket& packet);
   // A tid that is newer than the context's, or as new.
   RxVerdict Follow(Context& context, const RxPacket& packet);
   RxVerdict Translate(Context& context, const RxPacket& packet,

@@ -9,6 +9,8 @@
 
 namespace urnic::rud {
 
+struct Membership;  // membership.h
+
 // A received packet for one window. The CRC and the destination address have
 // been checked.
 struct RxPacket : wire::RudPacket {
@@ -16,6 +18,9 @@ struct RxPacket : wire::RudPacket {
   uint32_t peer = 0;
   // The peer with the address and window of the third header; 0: there is none.
   uint32_t third_peer = 0;
+  // It came to a group of which the window is a member. It lives until the
+  // burst ends.
+  const Membership* group = nullptr;
   bool marked = false;  // by ECN
 };
 

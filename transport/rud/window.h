@@ -15,6 +15,7 @@
 #include "transport/rud/conditions.h"
 #include "transport/rud/context_pool.h"
 #include "transport/rud/headers.h"
+#include "transport/rud/membership.h"
 #include "transport/rud/notifier.h"
 #include "transport/rud/receive_fifo.h"
 #include "transport/rud/send_fifo.h"
@@ -116,7 +117,10 @@ class Window {
     if (packet.base->job.value() != config_.job) return RxVerdict::kRudWrongJob;
     // Document C: packets are validated by the protection key in their
     // header.
-    if (packet.base->key.value() != config_.key) return RxVerdict::kRudWrongKey;
+    if (packet.base->key.value() != KeyOf(packet))
+      return RxVerdict::kRudWrongKey;
+    if (packet.group != nullptr && !IsForGroup(packet))
+      return RxVerdict::kRudNotForGroup;
     if (HasThird(packet.type) && packet.third_peer == 0)
       return RxVerdict::kRudUnknownThird;
     switch (packet.type) {
@@ -136,6 +140,16 @@ class Window {
         return target_.OnStateRequest(packet);
     }
     return RxVerdict::kRudMalformed;
+  }
+
+  uint32_t KeyOf(const RxPacket& packet) const {
+    return __builtin_expect(packet.group == nullptr, 1) ? config_.key
+                                                        : packet.group->key;
+  }
+  // Document C: all members get what is written, and packets of FIFO mode.
+  static bool IsForGroup(const RxPacket& packet) {
+    return packet.type == wire::RudType::kFifo ||
+           packet.type == wire::RudType::kData;
   }
 
   void FailIfNeeded() {

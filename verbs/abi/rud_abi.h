@@ -51,6 +51,9 @@ enum urnic_rud_opcode {
    * URNIC_RUD_PACKET that come to the receive FIFO. */
   URNIC_RUD_COUNT_ARRIVALS = 8,
   URNIC_RUD_DROP_HELD = 9, /* commands that wait for `counter` */
+  /* Ends what `local_context` does, and tells nobody. What comes for it with a
+   * smaller tid is dropped. */
+  URNIC_RUD_CANCEL = 10,
 };
 
 /* urnic_rud_send.flags */
@@ -60,7 +63,8 @@ enum {
   URNIC_RUD_INLINE_DATA = 1 << 0,
   /* Write: to the receive FIFO of the target. Its contexts count what arrives
    * only if `notify` is not 0: a packet that finds the FIFO full has then not
-   * arrived. */
+   * arrived. Read: to the FIFO of the window that reads; `local_pvo` is any
+   * value, for its entries. */
   URNIC_RUD_TO_FIFO = 1 << 1,
   /* Write, third-party read: `counter` alone tells of the completion; no entry
    * of the receive FIFO does. */
@@ -104,6 +108,15 @@ enum urnic_rud_status {
  * be executed then, URNIC_RUD_GOT_UNSENT says so. Packets must have their
  * payload in the entry. Commands about counters cannot wait.
  *
+ * A group (urnic_dv_join_group()) takes packets and writes. `context` is a
+ * number in the group, and `remote_pvo` an offset in its memory; both are the
+ * same for all members. Of a write that notifies the source, each member sends
+ * a completion, whose `peer` tells them apart, and may send it again. So the
+ * local context waits until it has another transfer, or is cancelled, and no
+ * counter counts. What a member has missed is written to its own window, with
+ * its own context and PVO, from the same local context, with a larger tid of
+ * the same transfer.
+ *
  * When the transfer of a command is complete, its `counter` increases by one,
  * and only once for a transfer, however many attempts it takes. That goes for
  * reads, and for writes and third-party reads that notify the one who posts
@@ -115,7 +128,7 @@ struct urnic_rud_send {
   uint8_t notify;
   uint32_t status;  /* enum urnic_rud_status */
   uint32_t peer;    /* a window that was added as a peer, which has .. */
-  uint32_t window;  /* .. this number */
+  uint32_t window;  /* .. this number; 0: the peer is a group */
   uint64_t context; /* of the peer */
   uint64_t local_context;
   uint64_t tid;
@@ -186,7 +199,8 @@ struct urnic_rud_receive {
     uint64_t value;   /* of a counter; unsent: enum urnic_rud_status */
   };
   union {
-    uint64_t pvo;  /* refusal; data: the remote_pvo of its command, any value */
+    /* Refusal; data: that of its command for this end, any value. */
+    uint64_t pvo;
     uint64_t held; /* counter: commands that wait for it */
   };
   uint64_t reserved[2];

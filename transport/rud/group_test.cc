@@ -1,0 +1,276 @@
+// A window writes to a group of others (document C: broadcast and multicast).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "tests/support/rud_pair.h"
+
+namespace urnic::testing {
+namespace {
+
+constexpr uint32_t kSource = 1;
+constexpr uint32_t kMembers = 3;
+constexpr uint32_t kGroupPeer = 99;
+constexpr uint32_t kGroupKey = 0x6e0;
+constexpr uint32_t kBytes = 5 * kRudStride;
+constexpr uint64_t kOffset = 512;  // in the group's memory
+
+wire::Gid GroupAddress() { return wire::Gid::FromIpv4(0xef010203); }
+
+class GroupTest : public ::testing::Test {
+ protected:
+  struct Node {
+    explicit Node(uint32_t number)
+        : rnic(RudPairConfig(number)),
+          bytes(4096, 0xee),
+          pvo(rnic.tces()
+                  .Register(kRudJob, reinterpret_cast<uint64_t>(bytes.data()),
+                            bytes.size(), kRudAll, rud::PageSize::k4K)
+                  .value()),
+          context(rnic.Acquire()) {}
+    RudEnd rnic;
+    Bytes bytes;
+    rud::Pvo pvo;
+    rud::ContextId context;
+  };
+
+  GroupTest() : source_(kSource) {
+    std::iota(source_.bytes.begin(), source_.bytes.end(), uint8_t{1});
+    source_.rnic.peers[kGroupPeer] = {GroupAddress(), 0, kGroupKey};
+    for (uint32_t i = 0; i < kMembers; ++i) {
+      const uint32_t number = 10 + i;
+      members_.push_back(std::make_unique<Node>(number));
+      Node& member = *members_.back();
+      source_.rnic.peers[number] = {member.rnic.config().address, number, {}};
+      member.rnic.peers[kSource] = {source_.rnic.config().address, kSource, {}};
+      // Contexts of different numbers, and memory at different places.
+      for (uint32_t skipped = 0; skipped < i; ++skipped) member.rnic.Acquire();
+      member.context = member.rnic.Acquire();
+      member.rnic.group = {
+          GroupAddress(),
+          {kGroupKey, {member.context}, {member.pvo.value + i * 256}, 2048}};
+    }
+  }
+
+  urnic_rud_send Command(uint64_t tid) const {
+    urnic_rud_send command = {};
+    command.opcode = URNIC_RUD_WRITE;
+    command.notify = URNIC_RUD_NOTIFY_SOURCE | URNIC_RUD_NOTIFY_TARGET;
+    command.peer = kGroupPeer;
+    command.context = 0;
+    command.local_context = source_.context.value();
+    command.tid = tid;
+    command.local_pvo = source_.pvo.value;
+    command.remote_pvo = kOffset;
+    command.bytes = kBytes;
+    command.stride = kRudStride;
+    command.packets = wire::RudAllPackets(wire::RudPackets(kBytes, kRudStride));
+    return command;
+  }
+  // The same for one member.
+  urnic_rud_send CommandFor(uint32_t member, uint64_t tid) const {
+    urnic_rud_send command = Command(tid);
+    command.peer = command.window = 10 + member;
+    command.context = members_[member]->context.value();
+    command.remote_pvo = PlaceAt(member).value;
+    return command;
+  }
+  rud::Pvo PlaceAt(uint32_t member) const {
+    return {members_[member]->pvo.value + member * 256 + kOffset};
+  }
+  std::vector<Bytes> Post(const urnic_rud_send& command) {
+    source_.rnic.Post(command);
+    std::vector<Bytes> out;
+    for (RudEnd::Sent& sent : source_.rnic.Transmit())
+      out.push_back(std::move(sent.bytes));
+    return out;
+  }
+  RxVerdict Give(uint32_t member, const Bytes& packet) {
+    return members_[member]->rnic.Receive(packet, RudPairConfig(1).address);
+  }
+  // Gives the member's answers to the source, and returns the verdicts.
+  std::vector<RxVerdict> Answer(uint32_t member) {
+    std::vector<RxVerdict> out;
+    for (const RudEnd::Sent& sent : members_[member]->rnic.Transmit()) {
+      EXPECT_EQ(sent.peer, kSource);
+      out.push_back(source_.rnic.Receive(
+          sent.bytes, members_[member]->rnic.config().address));
+    }
+    return out;
+  }
+  bool HasAll(uint32_t member) const {
+    const Bytes& bytes = members_[member]->bytes;
+    const auto at = static_cast<ptrdiff_t>(member * 256 + kOffset);
+    return std::equal(source_.bytes.begin(), source_.bytes.begin() + kBytes,
+                      bytes.begin() + at) &&
+           std::count(bytes.begin(), bytes.begin() + at, 0xee) == at &&
+           bytes[static_cast<size_t>(at) + kBytes] == 0xee;
+  }
+
+  Node source_;
+  std::vector<std::unique_ptr<Node>> members_;
+};
+
+TEST_F(GroupTest, AllMembersGetTheBytesAndAnswer) {
+  const std::vector<Bytes> packets = Post(Command(Tid(1)));
+  ASSERT_EQ(packets.size(), 5u);
+  for (uint32_t member = 0; member < kMembers; ++member) {
+    for (const Bytes& packet : packets)
+      EXPECT_EQ(Give(member, packet), RxVerdict::kAccept);
+    EXPECT_TRUE(HasAll(member)) << member;
+    const auto told = members_[member]->rnic.Poll();
+    ASSERT_TRUE(told.has_value());
+    EXPECT_EQ(told->type, URNIC_RUD_GOT_TRANSFER);
+    EXPECT_EQ(told->context, members_[member]->context.value());
+    EXPECT_EQ(Answer(member), std::vector{RxVerdict::kAccept});
+    const auto done = source_.rnic.Poll();
+    ASSERT_TRUE(done.has_value());
+    EXPECT_EQ(done->type, URNIC_RUD_GOT_COMPLETION);
+    EXPECT_EQ(done->peer, 10 + member);
+    EXPECT_EQ(done->tid, Tid(1));
+  }
+}
+
+// The document's selective retry.
+TEST_F(GroupTest, WhatAMemberHasMissedIsSentToItAlone) {
+  const std::vector<Bytes> packets = Post(Command(Tid(1)));
+  for (uint32_t member = 0; member < kMembers; ++member) {
+    for (uint32_t i = 0; i < packets.size(); ++i) {
+      if (member != 0 && i % member == 0) continue;
+      EXPECT_EQ(Give(member, packets[i]), RxVerdict::kAccept);
+    }
+  }
+  EXPECT_EQ(Answer(0), std::vector{RxVerdict::kAccept});
+  EXPECT_EQ(source_.rnic.Poll()->peer, 10u);
+  uint8_t attempt = 0;
+  for (uint32_t member = 1; member < kMembers; ++member) {
+    urnic_rud_send ask = {};
+    ask.opcode = URNIC_RUD_ASK_STATE;
+    ask.peer = ask.window = 10 + member;
+    ask.context = members_[member]->context.value();
+    ask.local_context = source_.context.value();
+    ask.tid = Tid(1, ++attempt);
+    EXPECT_EQ(Give(member, Post(ask)[0]), RxVerdict::kAccept);
+    EXPECT_EQ(Give(member, packets[0]), RxVerdict::kRudStale);
+  }
+  // The answer to the first comes when the second has been asked, too.
+  for (uint32_t member = 1; member < kMembers; ++member) {
+    EXPECT_EQ(Answer(member), std::vector{RxVerdict::kAccept});
+    const auto state = source_.rnic.Poll();
+    ASSERT_TRUE(state.has_value());
+    ASSERT_EQ(state->type, URNIC_RUD_GOT_STATE);
+    EXPECT_EQ(state->peer, 10 + member);
+    urnic_rud_send again = CommandFor(member, Tid(1, ++attempt));
+    again.packets &= ~state->arrived;
+    EXPECT_NE(again.packets, 0u);
+    for (const Bytes& packet : Post(again))
+      EXPECT_EQ(Give(member, packet), RxVerdict::kAccept);
+    EXPECT_TRUE(HasAll(member)) << member;
+    EXPECT_EQ(Answer(member), std::vector{RxVerdict::kAccept});
+    EXPECT_EQ(source_.rnic.Poll()->peer, 10 + member);
+  }
+}
+
+TEST_F(GroupTest, AMemberThatRefusesEndsNothingForOthers) {
+  members_[0]->rnic.group->as.bytes = kOffset + kBytes - 1;
+  const std::vector<Bytes> packets = Post(Command(Tid(1)));
+  for (uint32_t i = 0; i < packets.size(); ++i)
+    EXPECT_EQ(Give(0, packets[i]),
+              i + 1 < packets.size() ? RxVerdict::kAccept
+                                     : RxVerdict::kRudAccess);
+  Answer(0);
+  const auto refusal = source_.rnic.Poll();
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->type, URNIC_RUD_GOT_REFUSAL);
+  EXPECT_EQ(refusal->peer, 10u);
+  for (const Bytes& packet : packets)
+    EXPECT_EQ(Give(1, packet), RxVerdict::kAccept);
+  Answer(1);
+  EXPECT_EQ(source_.rnic.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+}
+
+// Document C: nodes whose contexts are not defined discard the packets.
+TEST_F(GroupTest, WhoHasNoSuchContextGetsNothing) {
+  members_[1]->rnic.group->as.contexts.clear();
+  const std::vector<Bytes> packets = Post(Command(Tid(1)));
+  EXPECT_EQ(Give(1, packets[0]), RxVerdict::kRudUnknownContext);
+  members_[2]->rnic.Release(members_[2]->context);
+  EXPECT_EQ(Give(2, packets[0]), RxVerdict::kRudUnknownContext);
+}
+
+TEST_F(GroupTest, TheKeyIsThatOfTheGroup) {
+  members_[0]->rnic.group->as.key ^= 1;
+  EXPECT_EQ(Give(0, Post(Command(Tid(1)))[0]), RxVerdict::kRudWrongKey);
+}
+
+// An offset beyond all memory must not reach another table.
+TEST_F(GroupTest, AnOffsetThatOverflowsIsRefused) {
+  urnic_rud_send command = Command(Tid(1));
+  command.remote_pvo = 0 - members_[0]->pvo.value;
+  command.bytes = 8;
+  command.packets = 1;
+  EXPECT_EQ(Give(0, Post(command)[0]), RxVerdict::kRudAccess);
+}
+
+TEST_F(GroupTest, PacketsOfFifoModeComeToAll) {
+  urnic_rud_send command = {};
+  command.opcode = URNIC_RUD_PACKET;
+  command.flags = URNIC_RUD_INLINE_DATA;
+  command.peer = kGroupPeer;
+  command.bytes = 5;
+  std::copy_n("hello", 5, command.data);
+  const Bytes packet = Post(command)[0];
+  for (uint32_t member = 0; member < kMembers; ++member) {
+    EXPECT_EQ(Give(member, packet), RxVerdict::kAccept);
+    EXPECT_EQ(members_[member]->rnic.Poll()->type, URNIC_RUD_GOT_PACKET);
+  }
+}
+
+TEST_F(GroupTest, NobodyAsksAGroup) {
+  for (const uint8_t opcode :
+       {URNIC_RUD_READ, URNIC_RUD_ASK_STATE, URNIC_RUD_THIRD_READ}) {
+    urnic_rud_send command = Command(Tid(1));
+    command.opcode = opcode;
+    command.notify = 0;
+    const uint32_t index = source_.rnic.Post(command);
+    EXPECT_TRUE(source_.rnic.Transmit().empty());
+    EXPECT_EQ(source_.rnic.StatusOf(index), URNIC_RUD_BAD_REQUEST) << opcode;
+  }
+  urnic_rud_send counted = Command(Tid(1));
+  counted.counter = 1;
+  const uint32_t index = source_.rnic.Post(counted);
+  EXPECT_TRUE(source_.rnic.Transmit().empty());
+  EXPECT_EQ(source_.rnic.StatusOf(index), URNIC_RUD_BAD_REQUEST);
+  // A peer that does it all the same.
+  Bytes packet = Post(Command(Tid(2)))[0];
+  reinterpret_cast<wire::RudBase*>(packet.data())->SetType(
+      wire::RudType::kStateRequest);
+  packet.resize(wire::RudHeaderBytes(
+                    static_cast<uint8_t>(wire::RudType::kStateRequest)) +
+                wire::kRudCrcBytes);
+  reinterpret_cast<wire::RudBase*>(packet.data())->payload_bytes =
+      wire::Be<uint16_t>(0);
+  const size_t body = packet.size() - wire::kRudCrcBytes;
+  wire::Crc32c crc =
+      wire::RudCrcOfAddresses(RudPairConfig(1).address, GroupAddress());
+  crc.Add(std::span(packet).first(body)).Store(&packet[body]);
+  EXPECT_EQ(Give(0, packet), RxVerdict::kRudNotForGroup);
+}
+
+TEST_F(GroupTest, TheContextWaitsUntilItHasAnotherTransfer) {
+  const std::vector<Bytes> packets = Post(Command(Tid(1)));
+  for (const Bytes& packet : packets)
+    EXPECT_EQ(Give(0, packet), RxVerdict::kAccept);
+  for (const Bytes& packet : packets)
+    EXPECT_EQ(Give(1, packet), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(0), std::vector{RxVerdict::kAccept});
+  Post(Command(Tid(2)));
+  EXPECT_EQ(Answer(1), std::vector{RxVerdict::kRudStale});
+}
+
+}  // namespace
+}  // namespace urnic::testing
