@@ -1,6 +1,7 @@
 #pragma once
 
-// The queue pairs that get the datagrams of each multicast group.
+// The queue pairs, or windows of RUD, that get the packets of each multicast
+// group.
 // transport/net/membership.h tells the network about groups. Token holder only.
 // MembersOf() is on the packet path: one lookup, however many groups there are.
 
@@ -21,19 +22,21 @@
 namespace urnic {
 
 class RoceQp;
+class RudWindow;
 
-class Groups {
+template <typename Qp>
+class GroupsOf {
  public:
   static constexpr uint32_t kMaxGroups = 1u << 13;
   static constexpr uint32_t kMaxMembers = 1u << 8;
 
   // `salt`: random, see HashKey(). The sender chooses the group of a datagram.
-  explicit Groups(uint64_t salt) : groups_(0, Hash{salt}) {}
+  explicit GroupsOf(uint64_t salt) : groups_(0, Hash{salt}) {}
 
   // A second call has no effect. True: the group has its first member.
   // INVALID_ARGUMENT: not a multicast GID; RESOURCE_EXHAUSTED: the group has
   // kMaxMembers, or there are kMaxGroups.
-  absl::StatusOr<bool> Join(RoceQp& qp, const wire::Gid& gid) {
+  absl::StatusOr<bool> Join(Qp& qp, const wire::Gid& gid) {
     if (!gid.is_multicast()) {
       return Refusal(ErrorCode::kBadAddress, "the GID is not a multicast GID");
     }
@@ -59,7 +62,7 @@ class Groups {
   }
 
   enum class Left { kNotMember, kOthersStay, kGroupEmpty };
-  Left Leave(RoceQp& qp, const wire::Gid& gid) {
+  Left Leave(Qp& qp, const wire::Gid& gid) {
     const auto at = groups_.find(gid);
     if (at == groups_.end() || std::erase(at->second, &qp) == 0) {
       return Left::kNotMember;
@@ -70,13 +73,13 @@ class Groups {
   }
 
   // Looks at all groups.
-  bool IsMember(const RoceQp& qp) const {
+  bool IsMember(const Qp& qp) const {
     return std::any_of(groups_.begin(), groups_.end(), [&](const auto& group) {
       return Contains(group.second, qp);
     });
   }
   // The groups of the queue pair, in no order. Looks at all groups.
-  std::vector<wire::Gid> GroupsOf(const RoceQp& qp) const {
+  std::vector<wire::Gid> AllOf(const Qp& qp) const {
     std::vector<wire::Gid> found;
     for (const auto& [gid, members] : groups_) {
       if (Contains(members, qp)) found.push_back(gid);
@@ -85,14 +88,14 @@ class Groups {
   }
 
   // In the order in which they joined; empty: the group has no members.
-  std::span<RoceQp* const> MembersOf(const wire::Gid& gid) const {
+  std::span<Qp* const> MembersOf(const wire::Gid& gid) const {
     const auto at = groups_.find(gid);
     if (at == groups_.end()) return {};
     return at->second;
   }
 
  private:
-  using Members = std::vector<RoceQp*>;
+  using Members = std::vector<Qp*>;
   struct Hash {
     uint64_t salt;
     size_t operator()(const wire::Gid& gid) const {
@@ -100,11 +103,14 @@ class Groups {
     }
   };
 
-  static bool Contains(const Members& members, const RoceQp& qp) {
+  static bool Contains(const Members& members, const Qp& qp) {
     return std::find(members.begin(), members.end(), &qp) != members.end();
   }
 
   std::unordered_map<wire::Gid, Members, Hash> groups_;
 };
+
+using Groups = GroupsOf<RoceQp>;
+using RudGroups = GroupsOf<RudWindow>;
 
 }  // namespace urnic

@@ -56,9 +56,9 @@ TEST_F(GroupsTest, TheGroupsOfAQueuePairAreFound) {
     ASSERT_TRUE(groups_.Join(qp(i % 2), GroupNo(i)).ok());
   }
   ASSERT_TRUE(groups_.Join(qp(0), GroupNo(3)).ok());
-  EXPECT_THAT(groups_.GroupsOf(qp(0)), ::testing::UnorderedElementsAre(
-                                           GroupNo(0), GroupNo(2), GroupNo(3)));
-  EXPECT_THAT(groups_.GroupsOf(qp(2)), ElementsAre());
+  EXPECT_THAT(groups_.AllOf(qp(0)), ::testing::UnorderedElementsAre(
+                                        GroupNo(0), GroupNo(2), GroupNo(3)));
+  EXPECT_THAT(groups_.AllOf(qp(2)), ElementsAre());
 }
 
 TEST_F(GroupsTest, OnlyGroupsCanBeJoined) {
@@ -83,7 +83,7 @@ TEST_F(GroupsTest, ThereIsALimitOfGroups) {
   EXPECT_EQ(groups_.Join(qp(0), GroupNo(Groups::kMaxGroups)).status().code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(*groups_.Join(qp(1), GroupNo(7))) << "of a group that is there";
-  EXPECT_EQ(groups_.GroupsOf(qp(0)).size(), Groups::kMaxGroups);
+  EXPECT_EQ(groups_.AllOf(qp(0)).size(), Groups::kMaxGroups);
 }
 
 }  // namespace

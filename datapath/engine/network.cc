@@ -124,6 +124,7 @@ Network::Network(const NetworkConfig& config, TransmitQueue* tx,
       rud_seed_(HashKey(config.seed, kRudHash, 0)),
       rud_context_count_(config.limits.rud_contexts),
       groups_(HashKey(config.seed, kGroupHash, 0)),
+      rud_groups_(HashKey(config.seed, kGroupHash, 1)),
       host_(HostConfigOf(config, keeper)),
       gsi_(&host_, tx, counters, config.pkeys,
            HashKey(config.seed, kWayHash, 0)),
@@ -311,27 +312,46 @@ uint32_t Network::CreateAh(const net::Path& path, uint32_t pd, Time now) {
   return number;
 }
 
-absl::Status Network::JoinGroup(RoceQp& qp, const wire::Gid& group, Time now) {
-  const absl::StatusOr<bool> first = groups_.Join(qp, group);
+template <typename Table, typename Member>
+absl::Status Network::JoinGroupIn(Table& table, Member& member,
+                                  const wire::Gid& group, Time now) {
+  const absl::StatusOr<bool> first = table.Join(member, group);
   if (!first.ok()) return first.status();
-  static_assert(Groups::kMaxGroups <= net::HostConfig{}.max_groups);
-  if (*first) URNIC_CHECK(host_.JoinGroup(group, now, *tx_));
+  if (*first && !host_.JoinGroup(group, now, *tx_)) {
+    // The groups of both tables together.
+    (void)table.Leave(member, group);
+    return Refusal(ErrorCode::kNoPlace,
+                   absl::StrCat("all ", net::HostConfig{}.max_groups,
+                                " multicast groups are in use"));
+  }
   UpdateDeadline();
   return absl::OkStatus();
 }
+template absl::Status Network::JoinGroupIn(Groups&, RoceQp&, const wire::Gid&,
+                                           Time);
+template absl::Status Network::JoinGroupIn(RudGroups&, RudWindow&,
+                                           const wire::Gid&, Time);
 
-bool Network::LeaveGroup(RoceQp& qp, const wire::Gid& group, Time now) {
-  const Groups::Left left = groups_.Leave(qp, group);
-  if (left == Groups::Left::kGroupEmpty) host_.LeaveGroup(group, now, *tx_);
+template <typename Table, typename Member>
+bool Network::LeaveGroupIn(Table& table, Member& member, const wire::Gid& group,
+                           Time now) {
+  const auto left = table.Leave(member, group);
+  if (groups_.MembersOf(group).empty() && rud_groups_.MembersOf(group).empty())
+    host_.LeaveGroup(group, now, *tx_);
   UpdateDeadline();
-  return left != Groups::Left::kNotMember;
+  return left != Table::Left::kNotMember;
 }
+template bool Network::LeaveGroupIn(Groups&, RoceQp&, const wire::Gid&, Time);
+template bool Network::LeaveGroupIn(RudGroups&, RudWindow&, const wire::Gid&,
+                                    Time);
 
-void Network::LeaveAllGroups(RoceQp& qp, Time now) {
-  for (const wire::Gid& group : groups_.GroupsOf(qp)) {
-    LeaveGroup(qp, group, now);
-  }
+template <typename Table, typename Member>
+void Network::LeaveAllGroupsIn(Table& table, Member& member, Time now) {
+  for (const wire::Gid& group : table.AllOf(member))
+    LeaveGroupIn(table, member, group, now);
 }
+template void Network::LeaveAllGroupsIn(Groups&, RoceQp&, Time);
+template void Network::LeaveAllGroupsIn(RudGroups&, RudWindow&, Time);
 
 void Network::UpdateDeadline() {
   deadline_ = std::min(gsi_.NextDeadline(), host_.NextDeadline());

@@ -213,11 +213,28 @@ class Network {
   // Joins a queue pair to a group; a second call has no effect. The network is
   // told when the first queue pair joins, when it asks, and when the last one
   // leaves (IGMP, MLD). Errors of Groups::Join().
-  absl::Status JoinGroup(RoceQp& qp, const wire::Gid& group, Time now);
+  absl::Status JoinGroup(RoceQp& qp, const wire::Gid& group, Time now) {
+    return JoinGroupIn(groups_, qp, group, now);
+  }
   // False: the queue pair has not joined.
-  bool LeaveGroup(RoceQp& qp, const wire::Gid& group, Time now);
-  void LeaveAllGroups(RoceQp& qp, Time now);
+  bool LeaveGroup(RoceQp& qp, const wire::Gid& group, Time now) {
+    return LeaveGroupIn(groups_, qp, group, now);
+  }
+  void LeaveAllGroups(RoceQp& qp, Time now) {
+    LeaveAllGroupsIn(groups_, qp, now);
+  }
   const Groups& groups() const { return groups_; }
+  // The same for windows of RUD.
+  absl::Status JoinGroup(RudWindow& window, const wire::Gid& group, Time now) {
+    return JoinGroupIn(rud_groups_, window, group, now);
+  }
+  bool LeaveGroup(RudWindow& window, const wire::Gid& group, Time now) {
+    return LeaveGroupIn(rud_groups_, window, group, now);
+  }
+  void LeaveAllGroups(RudWindow& window, Time now) {
+    LeaveAllGroupsIn(rud_groups_, window, now);
+  }
+  const RudGroups& rud_groups() const { return rud_groups_; }
 
   // --- Time ------------------------------------------------------------------
 
@@ -228,6 +245,14 @@ class Network {
   void OnTimer(Time now);
 
  private:
+  template <typename Table, typename Member>
+  absl::Status JoinGroupIn(Table& table, Member& member, const wire::Gid& group,
+                           Time now);
+  template <typename Table, typename Member>
+  bool LeaveGroupIn(Table& table, Member& member, const wire::Gid& group,
+                    Time now);
+  template <typename Table, typename Member>
+  void LeaveAllGroupsIn(Table& table, Member& member, Time now);
   // Passes answers to their waiters, and counts what the host has given up.
   void DeliverAnswers(Time now);
   // Counts the path MTUs that have shrunk, and tells of them.
@@ -283,6 +308,7 @@ class Network {
   std::vector<net::PathUsers*> path_users_;
   net::TcpReports* tcp_reports_ = nullptr;
   Groups groups_;
+  RudGroups rud_groups_;
   net::Host host_;
   GsiPort gsi_;
   std::vector<std::unique_ptr<Detour>> detours_;

@@ -135,6 +135,7 @@ void QpTable::Remove(EngineQp* qp) {
   if (qp->is_roce_qp()) {
     network_->qps().Remove(qp->qpn());
   } else if (qp->kind() == Flow::Kind::kRudWindow) {
+    network_->LeaveAllGroups(RudWindow::Of(*qp), *parts_.now);
     network_->RemovePathUsers(&RudWindow::Of(*qp));
     network_->rud_windows().Remove(qp->qpn());
   } else {

@@ -120,14 +120,7 @@ class RoceSender {
   // Sends a copy of the frame to ourselves if a local queue pair has joined.
   void LoopMulticast(const net::Path& path, const rte_mbuf* frame) {
     if (network_->groups().MembersOf(path.remote).empty()) return;
-    rte_mbuf* copy = tx_->loop_room() == 0
-                         ? nullptr
-                         : rte_pktmbuf_copy(frame, frame->pool, 0, UINT32_MAX);
-    if (copy != nullptr) {
-      tx_->PushToOurselves(copy);
-    } else {
-      ++counters_->tx_copies_lost;
-    }
+    if (!tx_->PushCopyToOurselves(frame)) ++counters_->tx_copies_lost;
   }
 
   TransmitQueue* const tx_;

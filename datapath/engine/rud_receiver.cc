@@ -6,19 +6,50 @@ template <typename Sink>
 void RudReceiver::OnFrame(const wire::FrameView& view, rte_mbuf* frame) {
   RudWindow* window = nullptr;
   rud::RxPacket& packet = packets_[count_];
-  const RxVerdict verdict = Take(view, packet, window);
+  RxVerdict verdict = Take(view, packet, window);
+  if (__builtin_expect(verdict == RxVerdict::kMulticast, 0)) {
+    verdict = OnGroup<Sink>(view, frame);
+    if (verdict == RxVerdict::kAccept) return;
+  }
   if (verdict != RxVerdict::kAccept) {
     sink_->FlowSink::Count(verdict);
     if constexpr (Sink::kTraces) sink_->OnNotSteered(verdict, *frame);
     return;
   }
+  Add<Sink>(window, frame);
+}
+
+template <typename Sink>
+void RudReceiver::Add(RudWindow* window, rte_mbuf* frame) {
   if (window != window_ || count_ == rud::kBurstMax) {
-    const rud::RxPacket first = packet;
+    const rud::RxPacket first = packets_[count_];
     Finish<Sink>();
     packets_[0] = first;
   }
   window_ = window;
   frames_[count_++] = frame;
+}
+
+template <typename Sink>
+RxVerdict RudReceiver::OnGroup(const wire::FrameView& view, rte_mbuf* frame) {
+  const rud::RxPacket packet = packets_[count_];
+  const auto members = network_->rud_groups().MembersOf(view.dst);
+  RxVerdict verdict =
+      members.empty() ? RxVerdict::kNoMember : RxVerdict::kRudUnknownPeer;
+  for (RudWindow* const window : members) {
+    if (window->state() < QpState::kRtr) continue;
+    const RudGroup* const group =
+        window->FindGroup(view.dst, view.src, packet.base->sender_window());
+    if (group == nullptr) continue;
+    if (!wire::RudCrcHolds(group->received, {view.payload, view.payload_bytes}))
+      return RxVerdict::kRudBadCrc;
+    packets_[count_] = packet;
+    packets_[count_].peer = group->peer;
+    packets_[count_].group = &group->as;
+    Add<Sink>(window, frame);
+    verdict = RxVerdict::kAccept;
+  }
+  return verdict;
 }
 
 template <typename Sink>
@@ -41,10 +72,18 @@ RxVerdict RudReceiver::Take(const wire::FrameView& view, rud::RxPacket& packet,
   if (network_->rud_windows().size() == 0) return RxVerdict::kRud;
   const net::Host& host = network_->host();
   if (!host.IsOurVlan(view)) return RxVerdict::kForeignVlan;
-  if (!host.IsLocal(view.dst)) return RxVerdict::kNotForUs;
+  const bool is_multicast = view.dst.is_multicast();
+  if (!is_multicast && !host.IsLocal(view.dst)) return RxVerdict::kNotForUs;
   const RxVerdict form =
       wire::ParseRud(view.payload, view.payload_bytes, packet);
   if (form != RxVerdict::kAccept) return form;
+  packet.third_peer = 0;  // its place has had another packet
+  packet.group = nullptr;
+  packet.marked = view.congestion_experienced();
+  if (__builtin_expect(is_multicast, 0)) {
+    return packet.base->target_window() == 0 ? RxVerdict::kMulticast
+                                             : RxVerdict::kRudUnknownWindow;
+  }
   window = network_->rud_windows().Find(packet.base->target_window());
   if (window == nullptr) return RxVerdict::kRudUnknownWindow;
   if (window->state() < QpState::kRtr) return RxVerdict::kQpNotReady;
@@ -55,13 +94,11 @@ RxVerdict RudReceiver::Take(const wire::FrameView& view, rud::RxPacket& packet,
   if (!wire::RudCrcHolds(peer->received, {view.payload, view.payload_bytes})) {
     return RxVerdict::kRudBadCrc;
   }
-  packet.third_peer = 0;  // its place has had another packet
   if (rud::HasThird(packet.type)) {
     const RudPeer* const third = window->FindPeerBy(
         view.dst, packet.third().address, packet.third().number());
     if (third != nullptr) packet.third_peer = third->number;
   }
-  packet.marked = view.congestion_experienced();
   return RxVerdict::kAccept;
 }
 

@@ -43,6 +43,12 @@ class RudReceiver {
   void FinishBurst();
   RxVerdict Take(const wire::FrameView& view, rud::RxPacket& packet,
                  RudWindow*& window);
+  // Adds packets_[count_], which is for this window.
+  template <typename Sink>
+  void Add(RudWindow* window, rte_mbuf* frame);
+  // Adds packets_[count_] for each member of its group that takes it.
+  template <typename Sink>
+  RxVerdict OnGroup(const wire::FrameView& view, rte_mbuf* frame);
 
   FlowScheduler* const flows_;
   TracedSink* const sink_;

@@ -54,9 +54,15 @@ bool RudSender::SendOne(RudWindow& window, const rud::TxPacket& packet,
   (void)tx_->TakeEmpty();
   if (peer->path.loopback) {
     tx_->PushToOurselves(frame);
-  } else {
-    tx_->Push(frame);
+    return true;
   }
+  // Members of the group may be here, too.
+  if (__builtin_expect(peer->path.multicast, 0) &&
+      !network_->rud_groups().MembersOf(peer->path.remote).empty() &&
+      !tx_->PushCopyToOurselves(frame)) {
+    ++counters_->tx_copies_lost;
+  }
+  tx_->Push(frame);
   return true;
 }
 

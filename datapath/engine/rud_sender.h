@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "datapath/engine/network.h"
 #include "datapath/engine/rud_window.h"
 #include "datapath/engine/transmit_queue.h"
 #include "datapath/memory/address_space.h"
@@ -25,6 +26,8 @@ class RudSender {
   }
   RudSender(const RudSender&) = delete;
   RudSender& operator=(const RudSender&) = delete;
+
+  void Serve(const Network* network) { network_ = network; }
 
   // Any packet may go to ourselves.
   bool IsBlocked() const { return tx_->loop_room() == 0; }
@@ -45,6 +48,7 @@ class RudSender {
   TransmitQueue* const tx_;
   AddressSpace* const memory_;
   EngineCounters* const counters_;
+  const Network* network_ = nullptr;
   rud::TxPacket slots_[rud::kBurstMax];
   uint8_t headers_[rud::kBurstMax][rud::kMaxHeaderBytes];
 };

@@ -49,7 +49,9 @@ uint32_t RudWindow::AddPeer(const net::Path& path, uint32_t window,
   peer.key = key;
   peer.sent = wire::RudCrcOfAddresses(path.headers.src(), path.remote);
   peer.received = wire::RudCrcOfAddresses(path.remote, path.local);
-  URNIC_CHECK(!peers_by_address_.contains(AddressOf(peer)));
+  // Nothing comes from the address of a group.
+  const bool is_heard = !path.multicast;
+  URNIC_CHECK(!is_heard || !peers_by_address_.contains(AddressOf(peer)));
   const auto free = std::ranges::find_if(peers_, IsFree);
   const auto index = static_cast<uint32_t>(free - peers_.begin());
   if (free == peers_.end()) {
@@ -58,7 +60,7 @@ uint32_t RudWindow::AddPeer(const net::Path& path, uint32_t window,
   } else {
     *free = std::move(made);
   }
-  peers_by_address_.emplace(AddressOf(peer), &peer);
+  if (is_heard) peers_by_address_.emplace(AddressOf(peer), &peer);
   // Variant 0 is not used: no number is 0.
   peer.number = ((++peers_added_ % kVariants + 1) << kPeerBits) | index;
   return peer.number;
@@ -67,10 +69,57 @@ uint32_t RudWindow::AddPeer(const net::Path& path, uint32_t window,
 bool RudWindow::RemovePeer(uint32_t number) {
   const RudPeer* const peer = FindPeer(number);
   if (peer == nullptr) return false;
-  peers_by_address_.erase(AddressOf(*peer));
+  if (!peer->path.multicast) peers_by_address_.erase(AddressOf(*peer));
+  std::erase_if(groups_,
+                [&](const auto& group) { return group.second.peer == number; });
   last_heard_ = nullptr;
   peers_[number % kMaxPeers] = nullptr;
   return true;
+}
+
+bool RudWindow::JoinGroup(const wire::Gid& address, uint32_t number,
+                          const rud::Membership& as) {
+  if (groups_.size() == kMaxGroups) return false;
+  const RudPeer& peer = *FindPeer(number);
+  RudGroup group = {address, number, as,
+                    wire::RudCrcOfAddresses(peer.path.remote, address)};
+  const auto [at, is_new] = groups_.emplace(
+      Address{address, peer.path.remote, peer.window}, std::move(group));
+  URNIC_CHECK(is_new);
+  return true;
+}
+
+bool RudWindow::LeaveGroup(const wire::Gid& address, uint32_t peer) {
+  return std::erase_if(groups_, [&](const auto& entry) {
+           return entry.second.address == address && entry.second.peer == peer;
+         }) != 0;
+}
+
+bool RudWindow::IsInGroup(const wire::Gid& address) const {
+  return std::ranges::any_of(groups_, [&](const auto& entry) {
+    return entry.second.address == address;
+  });
+}
+
+bool RudWindow::IsInGroup(const wire::Gid& address, uint32_t peer) const {
+  return std::ranges::any_of(groups_, [&](const auto& entry) {
+    return entry.second.address == address && entry.second.peer == peer;
+  });
+}
+
+std::vector<wire::Gid> RudWindow::GroupsWith(uint32_t peer) const {
+  std::vector<wire::Gid> found;
+  for (const auto& [key, group] : groups_) {
+    if (group.peer == peer) found.push_back(group.address);
+  }
+  return found;
+}
+
+const RudGroup* RudWindow::FindGroup(const wire::Gid& address,
+                                     const wire::Gid& remote,
+                                     uint32_t number) const {
+  const auto found = groups_.find({address, remote, number});
+  return found == groups_.end() ? nullptr : &found->second;
 }
 
 const RudPeer* RudWindow::SearchPeer(const wire::Gid& local,
@@ -139,6 +188,7 @@ void RudWindow::DescribeWork(Time, FactWriter& facts) const {
   facts.Add("job", core_.config().job);
   facts.Add("held", uint64_t{core_.held()});
   facts.Add("contexts", static_cast<uint64_t>(owned_.size()));
+  facts.Add("groups", static_cast<uint64_t>(groups_.size()));
   facts.Add("peers",
             peers_.size() -
                 static_cast<uint64_t>(std::ranges::count_if(peers_, IsFree)));

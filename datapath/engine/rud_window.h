@@ -44,6 +44,14 @@ struct RudPeer {
   wire::Crc32c received;  // and from it
 };
 
+// A group of which a window is a member, for the packets of one peer.
+struct RudGroup {
+  wire::Gid address;
+  uint32_t peer = 0;
+  rud::Membership as;
+  wire::Crc32c received;  // of the addresses of its packets
+};
+
 // Created and destroyed through QpTable. Thread: the token holder.
 class RudWindow final : public EngineQp, public net::PathUsers {
  public:
@@ -58,16 +66,31 @@ class RudWindow final : public EngineQp, public net::PathUsers {
 
   static constexpr uint32_t kPeerBits = 16;
   static constexpr uint32_t kMaxPeers = 1u << kPeerBits;
+  static constexpr uint32_t kMaxGroups = 256;
+  static constexpr uint32_t kMaxGroupContexts = 4096;  // of one group
 
   // --- Control ---------------------------------------------------------------
 
   // A window that this one may talk to: packets from others are dropped.
   // Returns its number for urnic_rud_send.peer, which is not used again soon:
   // answers to the one before must not go to the next. 0: there are kMaxPeers.
-  // REQUIRES: FindPeerBy() finds none with this window and these addresses.
+  // A path to a group leads to windows that have joined it, and none of them is
+  // heard by it. REQUIRES: FindPeerBy() finds none with this window and these
+  // addresses.
   uint32_t AddPeer(const net::Path& path, uint32_t window, uint32_t key);
-  // False: there is none with this number.
+  // Also from the groups in which the window hears it. False: there is none
+  // with this number.
   bool RemovePeer(uint32_t number);
+  // From now on the window takes the peer's packets to this group. False: there
+  // are kMaxGroups. Network::JoinGroup() brings the packets here. REQUIRES:
+  // FindPeer(peer), and it is not in the group.
+  bool JoinGroup(const wire::Gid& address, uint32_t peer,
+                 const rud::Membership& as);
+  bool LeaveGroup(const wire::Gid& address, uint32_t peer);
+  // Of any peer.
+  bool IsInGroup(const wire::Gid& address) const;
+  bool IsInGroup(const wire::Gid& address, uint32_t peer) const;
+  std::vector<wire::Gid> GroupsWith(uint32_t peer) const;
   // Nullopt: none is free.
   std::optional<rud::ContextId> AcquireContext();
   // False: it is not the window's.
@@ -99,6 +122,10 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     }
     return SearchPeer(local, remote, number);
   }
+
+  // Null: the window does not take packets of this sender to this group.
+  const RudGroup* FindGroup(const wire::Gid& address, const wire::Gid& remote,
+                            uint32_t number) const;
 
   // Handles the packets of a burst, and executes their effects.
   // `on_verdict(RxVerdict)` is called for each, in order.
@@ -191,6 +218,8 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   std::vector<std::unique_ptr<RudPeer>> peers_;
   std::unordered_map<Address, RudPeer*, AddressHash> peers_by_address_;
   const RudPeer* last_heard_ = nullptr;  // of peers_
+  // By the group's address and the sender's.
+  std::unordered_map<Address, RudGroup, AddressHash> groups_;
   uint32_t peers_added_ = 0;
   std::vector<uint32_t> owned_;  // contexts
   std::unique_ptr<RudWakeups> wakeups_;

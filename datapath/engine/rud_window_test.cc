@@ -138,6 +138,7 @@ TEST_F(RudWindowTest, APacketForAThirdWindowThatIsNoPeerIsNotSent) {
   urnic_rud_send command = Command(URNIC_RUD_THIRD_READ, 8);
   command.notify = URNIC_RUD_NOTIFY_THIRD;
   command.target_peer = to_b_ + 1;
+  command.target_window = 1;
   a_.Post(command);
   Run();
   EXPECT_EQ(b_.count(RxVerdict::kRudUnknownThird), 0u);
@@ -219,6 +220,44 @@ TEST_F(RudWindowTest, AWindowInErrDropsPacketsAndFlushesCommands) {
   b_.Post(urnic_rud_send{});
   Run();
   EXPECT_EQ(b_.StatusOf(0), URNIC_RUD_FLUSHED);
+}
+
+// The network brings a packet of a group to all ports.
+TEST_F(RudWindowTest, AGroupIsHeardByItsMembersOnly) {
+  const wire::Gid group = wire::Gid::FromIpv4(0xef010203);
+  const auto path = a_.nic().ResolvePath(
+      {.local = a_.gid(), .remote = group, .udp_src_port = 50000},
+      Duration::Milliseconds(1));
+  ASSERT_TRUE(path.ok());
+  urnic_rud_send command = Command(URNIC_RUD_WRITE, 3000);
+  command.peer = a_.RudNode::AddPeer(*path, 0, 0x67);
+  command.window = 0;
+  const rud::ContextId context = rud::ContextId::Of(command.context);
+  command.context = 0;
+  command.remote_pvo = 0;
+  command.notify = URNIC_RUD_NOTIFY_TARGET;
+  a_.Post(command);
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kNoMember), 3u);
+  {
+    Engine::ControlScope scope(b_.engine());
+    ASSERT_TRUE(
+        b_.network().JoinGroup(b_.window(), group, b_.engine().Now()).ok());
+  }
+  command.tid += 1;
+  a_.Post(command);
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudUnknownPeer), 3u) << "a member for others";
+  {
+    Engine::ControlScope scope(b_.engine());
+    ASSERT_TRUE(
+        b_.window().JoinGroup(group, to_a_, {0x67, {context}, b_.pvo(), 4096}));
+  }
+  command.tid += 1;
+  a_.Post(command);
+  Run();
+  EXPECT_EQ(std::memcmp(a_.memory(), b_.memory(), 3000), 0);
+  EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_TRANSFER);
 }
 
 class RudLoop : public ::testing::Test {

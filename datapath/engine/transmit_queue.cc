@@ -56,6 +56,14 @@ bool TransmitQueue::FlushWaiting() {
   return true;
 }
 
+bool TransmitQueue::PushCopyToOurselves(const rte_mbuf* frame) {
+  if (loop_room() == 0) return false;
+  rte_mbuf* const copy = rte_pktmbuf_copy(frame, frame->pool, 0, UINT32_MAX);
+  if (copy == nullptr) return false;
+  PushToOurselves(copy);
+  return true;
+}
+
 uint32_t TransmitQueue::TakeLooped(rte_mbuf** out, uint32_t max) {
   const uint32_t count = std::min(looped_count_, max);
   std::copy(looped_, looped_ + count, out);

@@ -82,6 +82,8 @@ class TransmitQueue final : public net::FrameSink {
   }
   uint32_t looped() const { return looped_count_; }
   void PushToOurselves(rte_mbuf* frame) { looped_[looped_count_++] = frame; }
+  // A copy of a frame that also goes out. False: there is no room for it.
+  bool PushCopyToOurselves(const rte_mbuf* frame);
   // Moves up to `max` of them to `out`, the oldest first.
   uint32_t TakeLooped(rte_mbuf** out, uint32_t max);
 

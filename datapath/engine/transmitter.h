@@ -42,7 +42,10 @@ class Transmitter {
 
   // Call this before anything else. The network outlives all use of this
   // object.
-  void Serve(Network* network) { roce_.Serve(network); }
+  void Serve(Network* network) {
+    roce_.Serve(network);
+    rud_.Serve(network);
+  }
 
   // Transmits up to one burst. `may_defer_acks`: an acknowledgement may wait
   // for the program's next post, poll or control call.

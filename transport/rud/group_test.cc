@@ -179,9 +179,9 @@ TEST_F(GroupTest, AMemberThatRefusesEndsNothingForOthers) {
   members_[0]->rnic.group->as.bytes = kOffset + kBytes - 1;
   const std::vector<Bytes> packets = Post(Command(Tid(1)));
   for (uint32_t i = 0; i < packets.size(); ++i)
-    EXPECT_EQ(Give(0, packets[i]),
-              i + 1 < packets.size() ? RxVerdict::kAccept
-                                     : RxVerdict::kRudAccess);
+    EXPECT_EQ(Give(0, packets[i]), i + 1 < packets.size()
+                                       ? RxVerdict::kAccept
+                                       : RxVerdict::kRudAccess);
   Answer(0);
   const auto refusal = source_.rnic.Poll();
   ASSERT_TRUE(refusal.has_value());
@@ -247,11 +247,11 @@ TEST_F(GroupTest, NobodyAsksAGroup) {
   EXPECT_EQ(source_.rnic.StatusOf(index), URNIC_RUD_BAD_REQUEST);
   // A peer that does it all the same.
   Bytes packet = Post(Command(Tid(2)))[0];
-  reinterpret_cast<wire::RudBase*>(packet.data())->SetType(
-      wire::RudType::kStateRequest);
-  packet.resize(wire::RudHeaderBytes(
-                    static_cast<uint8_t>(wire::RudType::kStateRequest)) +
-                wire::kRudCrcBytes);
+  reinterpret_cast<wire::RudBase*>(packet.data())
+      ->SetType(wire::RudType::kStateRequest);
+  packet.resize(
+      wire::RudHeaderBytes(static_cast<uint8_t>(wire::RudType::kStateRequest)) +
+      wire::kRudCrcBytes);
   reinterpret_cast<wire::RudBase*>(packet.data())->payload_bytes =
       wire::Be<uint16_t>(0);
   const size_t body = packet.size() - wire::kRudCrcBytes;

@@ -16,14 +16,24 @@ std::string NameOf(const Qp& qp) {
   return absl::StrCat("window ", qp.qpn(), ": ");
 }
 
+// The window hears nobody in this group any more: it needs no packets of it.
+void LeaveIfLast(Qp& qp, const wire::Gid& group) {
+  RudWindow& window = WindowOf(qp);
+  if (window.IsInGroup(group)) return;
+  Device& device = qp.device();
+  device.network().LeaveGroup(window, group, device.engine().Now());
+}
+
 }  // namespace
 
 absl::StatusOr<uint32_t> AddRudPeer(Qp& qp, const RudPeerRequest& request) {
   Device& device = qp.device();
   if (absl::Status s = device.CheckWorks(); !s.ok()) return s;
-  if (request.address.dgid.is_multicast()) {
+  if (request.address.dgid.is_multicast() != (request.window == 0)) {
     return Refusal(ErrorCode::kBadAttribute,
-                   NameOf(qp) + "add_peer: a group has no window");
+                   absl::StrCat(NameOf(qp), "add_peer: window ", request.window,
+                                " of ", wire::IpText(request.address.dgid),
+                                ": that of a group is 0, and of nobody else"));
   }
   const auto own = device.gids().At(request.address.sgid_index);
   if (own.has_value() && own->roce_v1) {
@@ -41,7 +51,8 @@ absl::StatusOr<uint32_t> AddRudPeer(Qp& qp, const RudPeerRequest& request) {
     return absl::StrCat("window ", request.window, " of ",
                         wire::IpText(path->remote));
   };
-  if (window.FindPeerBy(path->local, path->remote, request.window) != nullptr) {
+  if (!path->multicast &&
+      window.FindPeerBy(path->local, path->remote, request.window) != nullptr) {
     return Refusal(ErrorCode::kNumberTaken,
                    absl::StrCat(NameOf(qp), "add_peer: ", peer(),
                                 " is a peer already; remove it first"));
@@ -58,10 +69,65 @@ absl::StatusOr<uint32_t> AddRudPeer(Qp& qp, const RudPeerRequest& request) {
 
 absl::Status RemoveRudPeer(Qp& qp, uint32_t number) {
   Engine::ControlScope scope(qp.device().engine());
-  if (WindowOf(qp).RemovePeer(number)) return absl::OkStatus();
+  RudWindow& window = WindowOf(qp);
+  const std::vector<wire::Gid> heard_in = window.GroupsWith(number);
+  if (window.RemovePeer(number)) {
+    for (const wire::Gid& group : heard_in) LeaveIfLast(qp, group);
+    return absl::OkStatus();
+  }
   return Refusal(
       ErrorCode::kBadAttribute,
       absl::StrCat(NameOf(qp), "remove_peer: ", number, " is not a peer"));
+}
+
+absl::Status JoinRudGroup(Qp& qp, const wire::Gid& group, uint32_t peer,
+                          const rud::Membership& as) {
+  if (absl::Status s = qp.device().CheckWorks(); !s.ok()) return s;
+  const auto refuse = [&](ErrorCode code, const auto&... why) {
+    return Refusal(code, absl::StrCat(NameOf(qp), "join_group: ", why...));
+  };
+  if (!group.is_multicast()) {
+    return refuse(ErrorCode::kBadAddress, wire::IpText(group),
+                  " is not the address of a group");
+  }
+  if (as.contexts.size() > RudWindow::kMaxGroupContexts) {
+    return refuse(ErrorCode::kNoPlace, as.contexts.size(), " contexts, of ",
+                  RudWindow::kMaxGroupContexts);
+  }
+  Engine::ControlScope scope(qp.device().engine());
+  RudWindow& window = WindowOf(qp);
+  Network& network = qp.device().network();
+  const RudPeer* const source = window.FindPeer(peer);
+  if (source == nullptr || source->path.multicast)
+    return refuse(ErrorCode::kBadAttribute, peer, " is not a peer");
+  if (window.IsInGroup(group, peer)) {
+    return refuse(ErrorCode::kNumberTaken, "it is in ", wire::IpText(group),
+                  " already");
+  }
+  for (const rud::ContextId id : as.contexts) {
+    if (network.rud_contexts().Find(id, qp.qpn()) == nullptr) {
+      return refuse(ErrorCode::kBadAttribute, "context 0x",
+                    absl::Hex(id.value()), " is not the window's");
+    }
+  }
+  const Time now = qp.device().engine().Now();
+  if (absl::Status s = network.JoinGroup(window, group, now); !s.ok())
+    return Prefixed(NameOf(qp) + "join_group: ", s);
+  if (window.JoinGroup(group, peer, as)) return absl::OkStatus();
+  LeaveIfLast(qp, group);
+  return refuse(ErrorCode::kNoPlace, "it is in ", RudWindow::kMaxGroups,
+                " groups");
+}
+
+absl::Status LeaveRudGroup(Qp& qp, const wire::Gid& group, uint32_t peer) {
+  Engine::ControlScope scope(qp.device().engine());
+  if (WindowOf(qp).LeaveGroup(group, peer)) {
+    LeaveIfLast(qp, group);
+    return absl::OkStatus();
+  }
+  return Refusal(ErrorCode::kBadAttribute,
+                 absl::StrCat(NameOf(qp), "leave_group: it is not in ",
+                              wire::IpText(group), " for peer ", peer));
 }
 
 absl::Status AcquireRudContexts(Qp& qp, std::span<uint64_t> contexts) {

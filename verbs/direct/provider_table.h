@@ -38,6 +38,8 @@ struct urnic_dv_table {
   int (*arm_handler)(struct ibv_context*, struct urnic_dv_handler*);
   int (*disarm_handler)(struct ibv_context*, struct urnic_dv_handler*);
   int (*bind_handlers)(struct ibv_qp*, const struct urnic_dv_wake_attr*);
+  int (*join_group)(struct ibv_qp*, const struct urnic_dv_group_attr*);
+  int (*leave_group)(struct ibv_qp*, const union ibv_gid*, uint32_t peer);
 };
 
 #define URNIC_DV_TABLE "urnic_dv_table_v1"

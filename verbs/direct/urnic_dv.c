@@ -75,6 +75,18 @@ int urnic_dv_remove_peer(struct ibv_qp* window, uint32_t peer) {
   return ENOTSUP;
 }
 
+int urnic_dv_join_group(struct ibv_qp* window,
+                        const struct urnic_dv_group_attr* attr) {
+  CALL(window->context, join_group, window, attr);
+  return ENOTSUP;
+}
+
+int urnic_dv_leave_group(struct ibv_qp* window, const union ibv_gid* group,
+                         uint32_t peer) {
+  CALL(window->context, leave_group, window, group, peer);
+  return ENOTSUP;
+}
+
 int urnic_dv_acquire_contexts(struct ibv_qp* window, uint32_t count,
                               uint64_t* contexts) {
   CALL(window->context, acquire_contexts, window, count, contexts);

@@ -69,11 +69,13 @@ struct ibv_qp* urnic_dv_create_window(struct ibv_pd* pd,
                                       const struct urnic_dv_window_attr* attr,
                                       struct urnic_dv_window* window);
 
-/* A window of a peer. */
+/* A window of a peer, or a group. */
 struct urnic_dv_peer_attr {
   uint64_t comp_mask;    /* must be 0 */
   struct ibv_ah_attr ah; /* with a GID of RoCE v2 */
-  uint32_t window;       /* its number and its key, as the peer has told them */
+  /* Its number and its key, as the peer has told them. A group, whose address
+   * is ah.grh.dgid, has the number 0 and the key of urnic_dv_join_group(). */
+  uint32_t window;
   uint32_t key;
 };
 
@@ -84,6 +86,31 @@ struct urnic_dv_peer_attr {
 int urnic_dv_add_peer(struct ibv_qp* window,
                       const struct urnic_dv_peer_attr* attr, uint32_t* peer);
 int urnic_dv_remove_peer(struct ibv_qp* window, uint32_t peer);
+
+/* Groups (the broadcast and multicast operations of document C). A source sends
+ * each packet once, to the address of a group; its members are windows that
+ * have joined it for this source. As their contexts and their memory differ,
+ * packets name numbers that all members agree on: the place of a context in
+ * `contexts`, and an offset from `pvo`. Reliability is the upper layer's, as
+ * anywhere (verbs/abi/rud_abi.h): what a member has missed is sent to it alone.
+ */
+struct urnic_dv_group_attr {
+  uint64_t comp_mask;  /* must be 0 */
+  union ibv_gid group; /* an IP multicast address; IPv4 as ::ffff:239.1.2.3 */
+  uint32_t peer;       /* the source, which is a peer of the window */
+  uint32_t key;        /* that all members and the source have agreed on */
+  uint32_t count;      /* of contexts; 0: the group is for packets only */
+  const uint64_t* contexts; /* of the window */
+  uint64_t pvo;             /* where offset 0 is .. */
+  uint64_t bytes;           /* .. and how much of it; more is refused */
+};
+/* Tells the network, too (IGMP, MLD). EBUSY: the window is in the group for
+ * this source. ENOMEM: too many groups or contexts. */
+int urnic_dv_join_group(struct ibv_qp* window,
+                        const struct urnic_dv_group_attr* attr);
+/* So do the ends of the peer and of the window. */
+int urnic_dv_leave_group(struct ibv_qp* window, const union ibv_gid* group,
+                         uint32_t peer);
 
 /* Contexts (rCxt) from the RNIC's pool, all or none. ENOMEM: it has not so
  * many. They go back with the window at the latest. */

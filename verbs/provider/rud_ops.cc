@@ -120,6 +120,29 @@ int RemovePeer(ibv_qp* qp, uint32_t peer) {
   return Fail(qp->context, control::RemoveRudPeer(*window, peer));
 }
 
+int JoinGroup(ibv_qp* qp, const urnic_dv_group_attr* attr) {
+  control::Qp* const window = WindowOf(qp, "join_group");
+  if (window == nullptr) return EINVAL;
+  if (attr->comp_mask != 0)
+    return RefuseMask(qp->context, "join_group", attr->comp_mask);
+  rud::Membership as;
+  as.key = attr->key;
+  for (uint32_t i = 0; i < attr->count; ++i)
+    as.contexts.push_back(rud::ContextId::Of(attr->contexts[i]));
+  as.pvo.value = attr->pvo;
+  as.bytes = attr->bytes;
+  return Fail(qp->context, control::JoinRudGroup(
+                               *window, wire::Gid::FromIpv6(attr->group.raw),
+                               attr->peer, as));
+}
+
+int LeaveGroup(ibv_qp* qp, const ibv_gid* group, uint32_t peer) {
+  control::Qp* const window = WindowOf(qp, "leave_group");
+  if (window == nullptr) return EINVAL;
+  return Fail(qp->context, control::LeaveRudGroup(
+                               *window, wire::Gid::FromIpv6(group->raw), peer));
+}
+
 int AcquireContexts(ibv_qp* qp, uint32_t count, uint64_t* contexts) {
   control::Qp* const window = WindowOf(qp, "acquire_contexts");
   if (window == nullptr) return EINVAL;
@@ -221,6 +244,8 @@ extern "C" const urnic_dv_table urnic_dv_table_v1 = {
     .destroy_handler = kVerb<DestroyHandler>,
     .arm_handler = kVerb<ArmHandler>,
     .disarm_handler = kVerb<DisarmHandler>,
-    .bind_handlers = kVerb<BindHandlers>};
+    .bind_handlers = kVerb<BindHandlers>,
+    .join_group = kVerb<JoinGroup>,
+    .leave_group = kVerb<LeaveGroup>};
 
 }  // namespace urnic::provider

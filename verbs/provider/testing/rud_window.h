@@ -112,6 +112,40 @@ class RudWindowEnd {
   urnic_dv_window at_ = {};
 };
 
+// One that polls.
+class RudPollingWindow : public RudWindowEnd {
+ public:
+  using RudWindowEnd::RudWindowEnd;
+
+  // Runs the RNIC until something has arrived.
+  std::optional<Got> Poll() {
+    std::optional<Got> got;
+    RunUntil([&] { return (got = Take()).has_value(); });
+    return got;
+  }
+  // Of the first command, once the RNIC has handled it.
+  uint32_t FirstStatus() {
+    RunUntil(
+        [&] { return LoadShared(at().sends[0].status) != URNIC_RUD_WAITS; });
+    return at().sends[0].status;
+  }
+  ibv_qp_state State() {
+    ibv_qp_attr attr = {};
+    ibv_qp_init_attr init = {};
+    EXPECT_EQ(ibv_query_qp(qp(), &attr, IBV_QP_STATE, &init), 0);
+    return attr.qp_state;
+  }
+  // The helper thread may have the engine for a moment.
+  template <typename Done>
+  bool RunUntil(Done&& done) {
+    for (int i = 0; i < 1'000'000; ++i) {
+      if (done()) return true;
+      EXPECT_EQ(urnic_dv_progress(qp()), 0);
+    }
+    return false;
+  }
+};
+
 inline urnic_ep* OpenRudEndpoint(ibv_context* context) {
   const urnic_ep_nic nic = {context, -1};
   urnic_ep_attr attr = {};
