@@ -73,7 +73,7 @@ for library in regcache direct; do
     "verbs/$library/example.c"
 done
 copy 644 share/doc/urnic/verbs/direct verbs/direct/example_end.h \
-  verbs/direct/{block_service,write_set}.c
+  verbs/direct/{block_service,distribute,write_set}.c
 copy 644 share/doc/urnic/packaging packaging/README.md packaging/Containerfile
 
 install -d -m 755 "$root/share/pkgconfig"

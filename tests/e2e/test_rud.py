@@ -1,9 +1,12 @@
 """RUD between two programs, by `urnic perf rud`; and within one."""
 
+import pathlib
+import random
 import re
 
 import suite
 import beds
+from impaired_bed import ImpairedBed
 
 TESTS = ["write", "read", "send", "write-lat", "read-lat", "send-lat"]
 SECONDS = "0.2"
@@ -60,6 +63,32 @@ def with_losses(context):
             (row,) = rows(client, 65536)
             context.check(int(row[0]) > 0, client)
             context.check(sent_again(client) > 0 or name == "read", client)
+
+
+@suite.test("impaired/rud-distribute")
+def distribute(context):
+    # One member beside the sender, two behind a cable that loses packets.
+    with ImpairedBed(context.tools, "loss=2%,reorder=5%", "loss=1%",
+                     mtu=1500, pairs=2) as place:
+        folder = pathlib.Path(place.directory)
+        wanted = random.Random(14).randbytes(3_000_001)
+        (folder / "file").write_bytes(wanted)
+        tool = context.tools.distribute
+        sender = place.spawn(0, [tool, "send", str(folder / "file"), "3"])
+        members = [place.spawn(side, [tool, "receive",
+                                      place.sides[0].host_address,
+                                      str(folder / f"file-{side}")])
+                   for side in (1, 2, 3)]
+        for process in (sender, *members):
+            context.check_ok(process.wait(60))
+        for side in (1, 2, 3):
+            context.check((folder / f"file-{side}").read_bytes() == wanted,
+                          f"the file of side {side}")
+        group, again = (int(word) for word in re.search(
+            r"to the group (\d+), again to single members (\d+)",
+            sender.result().out).groups())
+        # Not as many as if each member had got its own.
+        context.check(0 < again < group, sender.result())
 
 
 @suite.test("loop/rud-in-one-program")

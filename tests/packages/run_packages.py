@@ -97,7 +97,7 @@ def development(scratch):
     # Direct verbs, the same.
     for name, words in (("example", "there they are"),
                         ("block_service", "block 3: 4096 bytes of d"),
-                        ("write_set", "8 writes of 2048 bytes, then: all")):
+                        ("write_set", "8 writes of 8192 bytes, then: all")):
         run(["gcc", "-Wall", "-o", scratch / name,
              prefix / f"share/doc/urnic/verbs/direct/{name}.c",
              *run(["pkg-config", "--cflags", "--libs", "urnic-dv"],

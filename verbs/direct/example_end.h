@@ -102,30 +102,42 @@ static inline void post(const struct end* end,
   if (error != 0) die("urnic_dv_ring", error);
 }
 
-/* Waits for the next entry of the receive FIFO, which must be of this type. Its
- * payload is copied to `payload`, if that is not NULL. */
-static inline struct urnic_rud_receive receive(const struct end* end,
-                                               uint8_t type, void* payload) {
+/* Takes the next entry of the receive FIFO. Its payload is copied to `payload`,
+ * if that is not NULL. False: there is none. */
+static inline int take(const struct end* end, struct urnic_rud_receive* got,
+                       void* payload) {
   struct urnic_queue_indices* const indices = end->at.receive_indices;
   const uint32_t place = indices->consumer & (end->at.receive_entries - 1);
   struct urnic_rud_receive* const entry = &end->at.receives[place];
-  while (atomic_load_explicit((_Atomic uint8_t*)&entry->type,
-                              memory_order_acquire) == 0) {
-    const int error = urnic_dv_progress(end->qp);
-    if (error != 0) die("urnic_dv_progress", error);
+  if (atomic_load_explicit((_Atomic uint8_t*)&entry->type,
+                           memory_order_acquire) == 0) {
+    return 0;
   }
-  const struct urnic_rud_receive got = *entry;
-  if (got.type != type) {
-    fprintf(stderr, "an entry of type %u, not %u\n", got.type, type);
-    exit(1);
-  }
+  *got = *entry;
   if (payload != NULL) {
     memcpy(payload, end->at.receive_slots + (size_t)place * end->at.slot_bytes,
-           got.bytes);
+           got->bytes);
   }
   entry->type = 0;
   atomic_store_explicit((_Atomic uint32_t*)&indices->consumer,
                         indices->consumer + 1, memory_order_release);
+  return 1;
+}
+
+static inline void progress(const struct end* end) {
+  const int error = urnic_dv_progress(end->qp);
+  if (error != 0) die("urnic_dv_progress", error);
+}
+
+/* Waits for the next entry, which must be of this type. */
+static inline struct urnic_rud_receive receive(const struct end* end,
+                                               uint8_t type, void* payload) {
+  struct urnic_rud_receive got;
+  while (!take(end, &got, payload)) progress(end);
+  if (got.type != type) {
+    fprintf(stderr, "an entry of type %u, not %u\n", got.type, type);
+    exit(1);
+  }
   return got;
 }
 

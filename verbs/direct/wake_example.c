@@ -42,17 +42,6 @@ static double now_us(void) {
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* Takes the next entry. False: there is none. */
-static int take(void) {
-  struct urnic_queue_indices* const indices = to.at.receive_indices;
-  struct urnic_rud_receive* const entry =
-      &to.at.receives[indices->consumer & (to.at.receive_entries - 1)];
-  if (__atomic_load_n(&entry->type, __ATOMIC_ACQUIRE) == 0) return 0;
-  __atomic_store_n(&entry->type, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&indices->consumer, indices->consumer + 1, __ATOMIC_RELEASE);
-  return 1;
-}
-
 static struct urnic_dv_handler* bind_handler(void) {
   const struct urnic_dv_handler_attr none = {0};
   struct urnic_dv_handler* const handler =
@@ -71,7 +60,7 @@ static void await_transfer(struct urnic_dv_handler* handler) {
   if (error != 0) die("urnic_dv_arm_handler", error);
   sem_post(&ready);
   if (mode != kPolls && poll(&fd, 1, -1) != 1) die("poll", errno);
-  while (!take()) urnic_dv_progress(to.qp);
+  receive(&to, URNIC_RUD_GOT_TRANSFER, NULL);
   at_end = now_us();
 }
 

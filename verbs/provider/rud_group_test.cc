@@ -152,8 +152,8 @@ TEST_F(RudGroup, AWriteArrivesAtThoseWhoHaveJoined) {
 TEST_F(RudGroup, APeerThatIsRemovedIsNotHeardInGroups) {
   ASSERT_EQ(Join(members_[0]), 0);
   ASSERT_EQ(Join(members_[1]), 0);
-  ASSERT_EQ(
-      urnic_dv_remove_peer(members_[0].window->qp(), members_[0].source), 0);
+  ASSERT_EQ(urnic_dv_remove_peer(members_[0].window->qp(), members_[0].source),
+            0);
   EXPECT_EQ(urnic_dv_leave_group(members_[0].window->qp(), &group_,
                                  members_[0].source),
             EINVAL);
