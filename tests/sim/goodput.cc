@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -144,6 +145,11 @@ struct StreamConfig {
   uint32_t posted = kMessagesPosted;
   Duration time = kRunTime;
   uint8_t timeout = 8;  // local_ack_timeout
+  uint32_t mtu = kMtu;
+  uint64_t bits_per_second = kBitsPerSecond;  // of a path
+  uint32_t reorder_ppm = 0;  // held back by up to the path's delay
+  // Of the paths that its packets take in turn; empty: one, of `delay`.
+  std::span<const Duration> delays = {};
 };
 
 // What an attacker sends, who knows addresses, ports and queue pair numbers,
@@ -159,7 +165,11 @@ enum class Forgery : uint8_t {
 class Stream {
  public:
   explicit Stream(const StreamConfig& stream)
-      : posted_(stream.posted), time_(stream.time) {
+      : posted_(stream.posted),
+        time_(stream.time),
+        mtu_(stream.mtu),
+        rate_(stream.bits_per_second *
+              std::max<size_t>(stream.delays.size(), 1)) {
     const uint32_t rights =
         mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
     const uint32_t key = hosts_[0].Register(1, 0, kMessageBytes, rights);
@@ -169,26 +179,32 @@ class Stream {
     wr_.rkey = hosts_[1].Register(1, 0, kMessageBytes, rights);
     QpConfig config;
     config.dest_qpn = 0x11;
-    config.mtu = kMtu;
+    config.mtu = stream.mtu;
     config.access = rights;
     config.timeout = AckTimeout(stream.timeout);
     config.max_rd_atomic = config.max_dest_rd_atomic = 4;
     config.window_packets = stream.window;
-    config.window_bytes = stream.window * kMtu;
+    config.window_bytes = stream.window * stream.mtu;
     config.longer_windows = stream.longer_windows;
     LinkConfig link;
-    link.delay = stream.delay;
     link.loss_ppm = stream.loss_ppm;
-    link.bits_per_second = kBitsPerSecond;
+    link.reorder_ppm = stream.reorder_ppm;
+    link.bits_per_second = stream.bits_per_second;
     // The packets that wait, and the one that arrives.
     link.buffer_bytes = uint64_t{stream.queue_packets + 1} * kPacketBytes;
+    const std::span<const Duration> delays =
+        stream.delays.empty() ? std::span(&stream.delay, 1) : stream.delays;
     for (int i = 0; i < 2; ++i) {
-      links_[i] = std::make_unique<Link>(
-          world_, 1 + i, link,
-          [this, i](Packet p) { drivers_[1 - i]->OnPacket(std::move(p)); });
+      for (const Duration delay : delays) {
+        link.delay = link.reorder_by = delay;
+        links_[i].push_back(std::make_unique<Link>(
+            world_, 1 + i + 2 * links_[i].size(), link,
+            [this, i](Packet p) { drivers_[1 - i]->OnPacket(std::move(p)); }));
+      }
       drivers_[i] = std::make_unique<Driver>(
-          world_, *ends_[i], config,
-          [this, i](Packet p) { links_[i]->Send(std::move(p)); });
+          world_, *ends_[i], config, [this, i](Packet p) {
+            links_[i][sent_++ % links_[i].size()]->Send(std::move(p));
+          });
       ends_[i]->Connect(config);
     }
     ends_[0]->on_completion = [this](const testing::Completion& done) {
@@ -234,10 +250,10 @@ class Stream {
     world_.RunUntil(begin + time_);
     const rc::SendState& s = ends_[0]->qp().send_state();
     const auto acked = static_cast<double>(s.una_psn - Psn());
-    const double link_bytes = static_cast<double>(kBitsPerSecond) / 8 *
-                              static_cast<double>(time_.ns()) / 1e9;
+    const double link_bytes =
+        static_cast<double>(rate_) / 8 * static_cast<double>(time_.ns()) / 1e9;
     Outcome outcome;
-    outcome.goodput_percent = 100 * acked * kMtu / link_bytes;
+    outcome.goodput_percent = 100 * acked * mtu_ / link_bytes;
     const RequesterCounters& counted = s.counters;
     outcome.resent_percent = 100 *
                              static_cast<double>(counted.requests_resent) /
@@ -255,11 +271,14 @@ class Stream {
   std::unique_ptr<Endpoint> ends_[2] = {
       std::make_unique<Endpoint>(hosts_[0], testing::EndpointOptions{}),
       std::make_unique<Endpoint>(hosts_[1], testing::EndpointOptions{})};
-  std::unique_ptr<Link> links_[2];
+  std::vector<std::unique_ptr<Link>> links_[2];
   std::unique_ptr<Driver> drivers_[2];
   testing::SendWr wr_;
   const uint32_t posted_;
   const Duration time_;
+  const uint32_t mtu_;
+  const uint64_t rate_;
+  size_t sent_ = 0;
   uint64_t requests_ = 0;
   uint32_t forged_ = 0;
 };
@@ -400,6 +419,50 @@ void AppendOtherForgeriesTable(std::string& table) {
   }
 }
 
+// What tests/sim/rud/goodput_main.cc has for RUD.
+void AppendPathsTable(std::string& table) {
+  static constexpr Duration kDelays[] = {
+      Duration::Microseconds(10), Duration::Microseconds(100),
+      Duration::Microseconds(250), Duration::Microseconds(500)};
+  struct Fault {
+    uint32_t reorder_ppm;
+    uint32_t loss_ppm;
+  };
+  constexpr Fault kFaults[] = {{0, 0}, {50'000, 0}, {0, 1000}, {0, 10'000}};
+  StreamConfig common = {.window = 512,
+                         .longer_windows = true,
+                         .posted = 8,
+                         .time = Duration::Milliseconds(400),
+                         .timeout = 14,
+                         .mtu = 1024,
+                         .bits_per_second = 2'500'000'000};
+  table +=
+      "\nRDMA write over four paths, 10, 100, 250 and 500 us, 2.5 Gb/s each, "
+      "MTU"
+      "\n1024, 400 ms, local_ack_timeout 14; as % of all four"
+      "\n                        no fault   5 % reordered   0.1 % lost   1 % "
+      "lost\n";
+  const auto percent = [](const StreamConfig& stream) {
+    return Stream(stream).Run().goodput_percent;
+  };
+  std::string spread = "  packets in turn     ";
+  std::string apart = "  a queue pair on each";
+  for (const Fault& fault : kFaults) {
+    common.reorder_ppm = fault.reorder_ppm;
+    common.loss_ppm = fault.loss_ppm;
+    common.delays = kDelays;
+    spread += Format("      %5.1f", percent(common), 0, 0);
+    double sum = 0;
+    common.delays = {};
+    for (const Duration delay : kDelays) {
+      common.delay = delay;
+      sum += percent(common) / static_cast<double>(std::size(kDelays));
+    }
+    apart += Format("      %5.1f", sum, 0, 0);
+  }
+  table += spread + "\n" + apart + "\n";
+}
+
 void AppendShortForgeryTable(std::string& table) {
   table += "\nWrites of 8 bytes that complete in 20 ms, one at a time\n";
   for (const bool forged : {false, true}) {
@@ -428,6 +491,7 @@ std::string GoodputTable() {
   AppendForgeryTable("\nRDMA read", URNIC_WR_RDMA_READ, table);
   AppendOtherForgeriesTable(table);
   AppendShortForgeryTable(table);
+  AppendPathsTable(table);
   return table;
 }
 

@@ -13,12 +13,12 @@
 
 #define _POSIX_C_SOURCE 200809L
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,9 +27,9 @@
 #define TCP_PORT "18516"
 
 enum {
-  kMembers = 64,  /* at most */
-  kContexts = 4,  /* units on their way */
-  kPackets = 64,  /* of a unit */
+  kMembers = 64,      /* at most */
+  kContexts = 4,      /* units on their way */
+  kPackets = 64,      /* of a unit */
   kPatienceUs = 2000, /* for the answers to a unit */
   /* Each takes two attempts, of which a transfer has 255. */
   kTries = 120,
@@ -97,8 +97,8 @@ static uint32_t add_peer(const union ibv_gid* gid, uint32_t window,
 
 static uint64_t register_all(void* memory, uint64_t bytes) {
   uint64_t pvo = 0;
-  const int error = urnic_dv_register(self.qp->context, kJob, memory, bytes,
-                                      kAccess, &pvo);
+  const int error =
+      urnic_dv_register(self.qp->context, kJob, memory, bytes, kAccess, &pvo);
   if (error != 0) die("urnic_dv_register", error);
   return pvo;
 }
@@ -122,7 +122,7 @@ struct unit {
   uint64_t context;
   uint64_t tid;
   uint64_t offset;
-  uint32_t bytes; /* 0: the context is free */
+  uint32_t bytes;   /* 0: the context is free */
   uint64_t missing; /* members that have not answered: a bit for each */
   int64_t due;
   int tries;
@@ -167,10 +167,9 @@ static void post_when_possible(const struct urnic_rud_send* command) {
 static void begin(struct unit* unit, uint64_t offset, uint64_t end) {
   unit->tid = ((unit->tid >> 8) + 1) << 8;
   unit->offset = offset;
-  unit->bytes =
-      (uint32_t)(end - offset < (uint64_t)stride * kPackets
-                     ? end - offset
-                     : (uint64_t)stride * kPackets);
+  unit->bytes = (uint32_t)(end - offset < (uint64_t)stride * kPackets
+                               ? end - offset
+                               : (uint64_t)stride * kPackets);
   unit->missing = ~(uint64_t)0 >> (64 - member_count);
   unit->tries = 0;
   unit->due = now_us() + kPatienceUs;
@@ -284,8 +283,7 @@ static void meet(int count, uint64_t bytes) {
     if (member->tcp < 0) die("accept", errno);
     write_all(member->tcp, &offer, sizeof(offer));
     read_all(member->tcp, &member->is, sizeof(member->is));
-    member->peer =
-        add_peer(&member->is.gid, member->is.window, member->is.key);
+    member->peer = add_peer(&member->is.gid, member->is.window, member->is.key);
     if (member->is.max_payload < stride) stride = member->is.max_payload;
     printf("member %d of %d\n", member_count + 1, count);
     fflush(stdout);
@@ -300,8 +298,8 @@ static int send_to_all(const char* path, int count) {
   if (file < 0 || fstat(file, &stat) != 0) die(path, errno);
   const uint64_t bytes = (uint64_t)stat.st_size;
   if (bytes == 0) die("an empty file", EINVAL);
-  void* const memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE,
-                            file, 0);
+  void* const memory =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
   if (memory == MAP_FAILED) die(path, errno);
   file_pvo = register_all(memory, bytes);
   for (int i = 0; i < kContexts; ++i) units[i].context = acquire(&self);
@@ -313,10 +311,11 @@ static int send_to_all(const char* path, int count) {
     const char done = 1;
     write_all(members[i].tcp, &done, 1);
   }
-  printf("%llu bytes to %d members in %.1f ms: %.0f MB/s each\n"
-         "packets sent to the group %llu, again to single members %llu\n",
-         (unsigned long long)bytes, count, us / 1000, (double)bytes / us,
-         (unsigned long long)sent, (unsigned long long)sent_again);
+  printf(
+      "%llu bytes to %d members in %.1f ms: %.0f MB/s each\n"
+      "packets sent to the group %llu, again to single members %llu\n",
+      (unsigned long long)bytes, count, us / 1000, (double)bytes / us,
+      (unsigned long long)sent, (unsigned long long)sent_again);
   return 0;
 }
 
@@ -346,8 +345,8 @@ static int receive_file(const char* host, const char* path) {
   read_all(tcp, &offer, sizeof(offer));
   const int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
   if (file < 0 || ftruncate(file, (off_t)offer.bytes) != 0) die(path, errno);
-  void* const memory = mmap(NULL, offer.bytes, PROT_READ | PROT_WRITE,
-                            MAP_SHARED, file, 0);
+  void* const memory =
+      mmap(NULL, offer.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) die(path, errno);
   struct answer answer = {.gid = own_gid(),
                           .window = self.at.number,
@@ -355,8 +354,7 @@ static int receive_file(const char* host, const char* path) {
                           .max_payload = self.at.max_payload,
                           .pvo = register_all(memory, offer.bytes)};
   const uint32_t sender = add_peer(&offer.gid, offer.window, offer.key);
-  int error =
-      urnic_dv_acquire_contexts(self.qp, kContexts, answer.contexts);
+  int error = urnic_dv_acquire_contexts(self.qp, kContexts, answer.contexts);
   if (error != 0) die("urnic_dv_acquire_contexts", error);
   const struct urnic_dv_group_attr attr = {.group = offer.group,
                                            .peer = sender,
