@@ -10,7 +10,7 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
 _PACKAGE = "third_party/precompiled"
 
-# The time of a test under ASan is that of its compilation.
+# The time of most tests under ASan is that of their compilation.
 TEST_COPTS = select({
     "//%s:asan" % _PACKAGE: ["-O0"],
     "//conditions:default": [],
@@ -108,5 +108,7 @@ def cc_library(**kwargs):
 def cc_binary(**kwargs):
     _with_header("common", native.cc_binary, **kwargs)
 
-def cc_test(copts = [], **kwargs):
-    _with_header("common_test", native.cc_test, copts = copts + TEST_COPTS, **kwargs)
+def cc_test(copts = [], long = False, **kwargs):
+    """`long`: it runs for longer than it compiles, so it is always optimised."""
+    extra = [] if long else TEST_COPTS
+    _with_header("common_test", native.cc_test, copts = copts + extra, **kwargs)
