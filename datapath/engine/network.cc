@@ -179,6 +179,8 @@ RecvRing* Network::FindXrcRing(const RoceQp& qp, const RxPacket& packet) const {
 
 RxVerdict Network::OnFrame(const wire::FrameView& view, RxVerdict shape,
                            const ReceivedFrame& frame, Time now) {
+  if (shape == RxVerdict::kIpFragment)
+    host_.KeepDatagrams(rud_windows_.size() != 0);
   const RxVerdict verdict = host_.OnFrame(view, shape, frame, now, *tx_);
   DeliverAnswers(now);
   net::TcpTooBig report;

@@ -171,6 +171,12 @@ class Network {
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
   // Packets along the path were not answered in time.
   void Suspect(const net::Path& path, Time now);
+  // As Host: of a frame for which OnFrame() has returned kRudFragments.
+  uint32_t TakeDatagram(std::span<uint8_t> out) {
+    return host_.TakeDatagram(out);
+  }
+  uint32_t DrawIdentification() { return host_.DrawIdentification(); }
+
   // The path to the sender of a frame, whose MAC is remembered as if it had
   // asked for ours: we are about to answer.
   net::Path PathBack(const wire::FrameView& view, Time now);

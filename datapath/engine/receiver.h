@@ -135,6 +135,11 @@ class Receiver {
           continue;
         }
         ++counters_->verdicts[static_cast<size_t>(verdict)];
+        if (verdict == RxVerdict::kRudFragments) {
+          iwarp_.Finish<Sink>(now);
+          rud_.OnFragments<Sink>(steering_.view(), frames[i]);
+          continue;
+        }
         if constexpr (Sink::kTraces) sink_->OnNotSteered(verdict, *frames[i]);
         if (verdict == RxVerdict::kMulticast)
           DeliverToGroup<Sink>(steered, now);

@@ -20,6 +20,17 @@ void RudReceiver::OnFrame(const wire::FrameView& view, rte_mbuf* frame) {
 }
 
 template <typename Sink>
+void RudReceiver::OnFragments(const wire::FrameView& last, rte_mbuf* frame) {
+  wire::FrameView view = last;
+  view.payload = datagram_.get();
+  view.payload_bytes =
+      network_->TakeDatagram({datagram_.get(), wire::kRoceMaxBytes});
+  OnFrame<Sink>(view, frame);
+  // The next one takes the same memory.
+  Finish<Sink>();
+}
+
+template <typename Sink>
 void RudReceiver::Add(RudWindow* window, rte_mbuf* frame) {
   if (window != window_ || count_ == rud::kBurstMax) {
     const rud::RxPacket first = packets_[count_];
@@ -105,6 +116,10 @@ RxVerdict RudReceiver::Take(const wire::FrameView& view, rud::RxPacket& packet,
 template void RudReceiver::OnFrame<FlowSink>(const wire::FrameView&, rte_mbuf*);
 template void RudReceiver::OnFrame<TracedSink>(const wire::FrameView&,
                                                rte_mbuf*);
+template void RudReceiver::OnFragments<FlowSink>(const wire::FrameView&,
+                                                 rte_mbuf*);
+template void RudReceiver::OnFragments<TracedSink>(const wire::FrameView&,
+                                                   rte_mbuf*);
 template void RudReceiver::FinishBurst<FlowSink>();
 template void RudReceiver::FinishBurst<TracedSink>();
 

@@ -7,6 +7,7 @@
 
 #include <rte_mbuf.h>
 
+#include <memory>
 #include <span>
 
 #include "datapath/engine/flow_scheduler.h"
@@ -30,6 +31,10 @@ class RudReceiver {
   // A frame that ParseFrame() has called kRud. It lives until Finish().
   template <typename Sink>
   void OnFrame(const wire::FrameView& view, rte_mbuf* frame);
+
+  // The last frame of a packet that came in fragments.
+  template <typename Sink>
+  void OnFragments(const wire::FrameView& last, rte_mbuf* frame);
 
   // Executes the effects of the packets so far. Call this before another flow
   // uses the sink, and at the end of the burst.
@@ -59,6 +64,9 @@ class RudReceiver {
   rud::RxPacket packets_[rud::kBurstMax + 1];
   Placement placements_[rud::kBurstMax];
   rte_mbuf* frames_[rud::kBurstMax];
+  // A packet that came in fragments.
+  const std::unique_ptr<uint8_t[]> datagram_ =
+      std::make_unique_for_overwrite<uint8_t[]>(wire::kRoceMaxBytes);
 };
 
 }  // namespace urnic

@@ -1,6 +1,7 @@
 #include "datapath/engine/rud_sender.h"
 
 #include "datapath/engine/traced_sink.h"
+#include "transport/wire/fragment_writer.h"
 
 namespace urnic {
 namespace {
@@ -31,8 +32,8 @@ void SetKey(uint8_t* base, uint32_t key) {
 }  // namespace
 
 template <typename Sink>
-bool RudSender::SendOne(RudWindow& window, const rud::TxPacket& packet,
-                        Sink& sink) {
+uint32_t RudSender::SendOne(RudWindow& window, const rud::TxPacket& packet,
+                            Sink& sink) {
   RudPeer* const peer = window.FindPeer(packet.peer);
   const uint32_t bytes =
       packet.header_bytes + packet.payload_bytes + wire::kRudCrcBytes;
@@ -40,35 +41,78 @@ bool RudSender::SendOne(RudWindow& window, const rud::TxPacket& packet,
   if (peer == nullptr || peer->path.source_gone ||
       (third == nullptr && packet.third_peer != 0)) {
     ++counters_->tx_source_gone;
-    return false;
+    return 0;
   }
   if (!peer->path.IsCurrent()) peer->path.Restamp();
   if (third != nullptr) rud::ThirdAtEnd(packet).address = third->path.remote;
+  if (__builtin_expect(packet.payload_bytes > window.max_payload(), 0)) {
+    return SendFragments(window, *peer, packet, static_cast<uint16_t>(bytes),
+                         sink);
+  }
   rte_mbuf* const frame = tx_->PeekEmpty(0);
-  if (!Build(*peer, packet, static_cast<uint16_t>(bytes), frame)) {
+  if (!Build(*peer, packet, static_cast<uint16_t>(bytes),
+             rte_pktmbuf_mtod(frame, uint8_t*))) {
     window.OnGatherFault(packet);
     ++counters_->placement_faults;
-    return false;
+    return 0;
   }
+  frame->data_len = static_cast<uint16_t>(peer->path.headers.size() + bytes);
+  frame->pkt_len = frame->data_len;
   if constexpr (Sink::kTraces) sink.OnRudSent(window, *frame);
   (void)tx_->TakeEmpty();
-  if (peer->path.loopback) {
-    tx_->PushToOurselves(frame);
-    return true;
-  }
+  Push(*peer, frame);
+  return 1;
+}
+
+inline void RudSender::Push(const RudPeer& peer, rte_mbuf* frame) {
+  if (peer.path.loopback) return tx_->PushToOurselves(frame);
   // Members of the group may be here, too.
-  if (__builtin_expect(peer->path.multicast, 0) &&
-      !network_->rud_groups().MembersOf(peer->path.remote).empty() &&
+  if (__builtin_expect(peer.path.multicast, 0) &&
+      !network_->rud_groups().MembersOf(peer.path.remote).empty() &&
       !tx_->PushCopyToOurselves(frame)) {
     ++counters_->tx_copies_lost;
   }
   tx_->Push(frame);
-  return true;
+}
+
+bool RudSender::HasRoom() {
+  if (tx_->room() == 0) tx_->Flush();
+  return tx_->room() != 0 && tx_->loop_room() != 0 && tx_->HasEmptyFrame();
+}
+
+// Document C: packets of FIFO mode that are longer than those of the network
+// are fragmented by the rules of IP, and put together by the receiver's IP
+// layer.
+template <typename Sink>
+uint32_t RudSender::SendFragments(RudWindow& window, const RudPeer& peer,
+                                  const rud::TxPacket& packet, uint16_t bytes,
+                                  Sink& sink) {
+  if (!Build(peer, packet, bytes, whole_.get())) {
+    window.OnGatherFault(packet);
+    ++counters_->placement_faults;
+    return 0;
+  }
+  const wire::HeaderTemplate& headers = peer.path.headers;
+  wire::FragmentWriter writer(headers, {whole_.get(), headers.size() + bytes},
+                              network_->DrawIdentification(), peer.path.mtu);
+  uint32_t count = 0;
+  for (; !writer.done(); ++count) {
+    if (!HasRoom()) {
+      ++counters_->tx_fragments_lost;
+      break;
+    }
+    rte_mbuf* const frame = tx_->TakeEmpty();
+    const size_t size = writer.WriteNext(rte_pktmbuf_mtod(frame, uint8_t*));
+    frame->data_len = static_cast<uint16_t>(size);
+    frame->pkt_len = frame->data_len;
+    if constexpr (Sink::kTraces) sink.OnRudSent(window, *frame);
+    Push(peer, frame);
+  }
+  return count;
 }
 
 bool RudSender::Build(const RudPeer& peer, const rud::TxPacket& packet,
-                      uint16_t bytes, rte_mbuf* frame) {
-  uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
+                      uint16_t bytes, uint8_t* start) {
   const wire::HeaderTemplate& headers = peer.path.headers;
   headers.Write(start, bytes);
   uint8_t* at = start + headers.size();
@@ -88,8 +132,6 @@ bool RudSender::Build(const RudPeer& peer, const rud::TxPacket& packet,
     crc.Add({at, packet.payload_bytes});
   }
   crc.Store(at + packet.payload_bytes);
-  frame->data_len = static_cast<uint16_t>(headers.size() + bytes);
-  frame->pkt_len = frame->data_len;
   return true;
 }
 
@@ -99,8 +141,17 @@ uint32_t RudSender::Send(RudWindow& window, uint32_t room, Sink& sink) {
   room = std::min({room, tx_->loop_room(), rud::kBurstMax});
   const uint32_t count = window.Transmit(std::span(slots_).first(room));
   uint32_t sent = 0;
-  for (const rud::TxPacket& packet : std::span(slots_).first(count))
-    sent += SendOne(window, packet, sink) ? 1 : 0;
+  bool fragmented = false;
+  for (const rud::TxPacket& packet : std::span(slots_).first(count)) {
+    // Others have then taken its place.
+    if (__builtin_expect(fragmented, 0) && !HasRoom()) {
+      ++counters_->tx_fragments_lost;
+      continue;
+    }
+    const uint32_t frames = SendOne(window, packet, sink);
+    fragmented |= frames > 1;
+    sent += frames;
+  }
   return sent;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "datapath/engine/network.h"
 #include "datapath/engine/rud_window.h"
@@ -27,7 +28,7 @@ class RudSender {
   RudSender(const RudSender&) = delete;
   RudSender& operator=(const RudSender&) = delete;
 
-  void Serve(const Network* network) { network_ = network; }
+  void Serve(Network* network) { network_ = network; }
 
   // Any packet may go to ourselves.
   bool IsBlocked() const { return tx_->loop_room() == 0; }
@@ -40,17 +41,32 @@ class RudSender {
 
  private:
   template <typename Sink>
-  bool SendOne(RudWindow& window, const rud::TxPacket& packet, Sink& sink);
-  // False: the payload's memory is not mapped.
+  uint32_t SendOne(RudWindow& window, const rud::TxPacket& packet, Sink& sink);
+  // A packet that is longer than the link's; `bytes` from the base header to
+  // the CRC. How many frames were made: fewer than it needs if there is no
+  // room, and then it is lost.
+  template <typename Sink>
+  uint32_t SendFragments(RudWindow& window, const RudPeer& peer,
+                         const rud::TxPacket& packet, uint16_t bytes,
+                         Sink& sink);
+  void Push(const RudPeer& peer, rte_mbuf* frame);
+  // There may be none after fragments.
+  bool HasRoom();
+  // Writes all of a frame but its padding. False: the payload's memory is not
+  // mapped.
   bool Build(const RudPeer& peer, const rud::TxPacket& packet, uint16_t bytes,
-             rte_mbuf* frame);
+             uint8_t* start);
 
   TransmitQueue* const tx_;
   AddressSpace* const memory_;
   EngineCounters* const counters_;
-  const Network* network_ = nullptr;
+  Network* network_ = nullptr;
   rud::TxPacket slots_[rud::kBurstMax];
   uint8_t headers_[rud::kBurstMax][rud::kMaxHeaderBytes];
+  // A frame before it is divided into fragments.
+  const std::unique_ptr<uint8_t[]> whole_ =
+      std::make_unique_for_overwrite<uint8_t[]>(
+          wire::HeaderTemplate::kMaxBytes + wire::kRoceMaxBytes);
 };
 
 }  // namespace urnic

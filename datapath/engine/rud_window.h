@@ -149,6 +149,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     return core_.Transmit(packets);
   }
   const rud::Task& task() const { return task_; }
+  uint32_t max_payload() const { return core_.config().max_payload; }
   void OnGatherFault(const rud::TxPacket& packet) {
     core_.OnGatherFault(packet);
   }

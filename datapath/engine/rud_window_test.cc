@@ -260,6 +260,78 @@ TEST_F(RudWindowTest, AGroupIsHeardByItsMembersOnly) {
   EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_TRANSFER);
 }
 
+// Document C: large packets of FIFO mode, in IP fragments.
+class RudFragments : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kLong = 40000;
+
+  RudFragments() {
+    to_b_ = a_.AddPeer(testing::FindPath(a_, b_), b_);
+    b_.AddPeer(testing::FindPath(b_, a_), a_);
+  }
+  urnic_rud_send Packet(uint32_t bytes) {
+    const uint32_t place = a_.rings().send_indices.producer % 64;
+    uint8_t* const slot = &a_.rings().send_slots[size_t{place} * kLong];
+    std::iota(slot, slot + bytes, static_cast<uint8_t>(bytes));
+    urnic_rud_send command = {};
+    command.opcode = URNIC_RUD_PACKET;
+    command.peer = to_b_;
+    command.window = b_.window().qpn();
+    command.bytes = bytes;
+    return command;
+  }
+  void Run() {
+    for (int i = 0; i < 20; ++i) {
+      a_.engine().Progress();
+      b_.engine().Progress();
+    }
+  }
+  void ExpectAll(uint32_t bytes, uint32_t place) {
+    const auto got = b_.Poll();
+    ASSERT_TRUE(got.has_value()) << bytes;
+    EXPECT_EQ(got->type, URNIC_RUD_GOT_PACKET);
+    ASSERT_EQ(got->bytes, bytes);
+    std::vector<uint8_t> wanted(bytes);
+    std::iota(wanted.begin(), wanted.end(), static_cast<uint8_t>(bytes));
+    EXPECT_EQ(std::memcmp(&b_.rings().receive_slots[size_t{place} * kLong],
+                          wanted.data(), bytes),
+              0);
+  }
+
+  Node a_{{.dev = "ring:rudf:a", .ip = 0x0a010001, .slot_bytes = kLong}};
+  Node b_{{.dev = "ring:rudf:b", .ip = 0x0a010002, .slot_bytes = kLong}};
+  uint32_t to_b_ = 0;
+};
+
+TEST_F(RudFragments, APacketLongerThanTheLinksArrives) {
+  uint32_t place = 0;
+  for (const uint32_t bytes : {1024u, 1025u, 9000u, 20000u, kLong}) {
+    a_.Post(Packet(bytes));
+    Run();
+    ExpectAll(bytes, place++);
+  }
+  EXPECT_GE(b_.count(RxVerdict::kRudFragments), 1u);
+}
+
+// Short packets leave behind long ones, as long as there are frames for them.
+TEST_F(RudFragments, LongAndShortPacketsShareABurst) {
+  constexpr uint32_t kSizes[] = {20000, 8, 20000, 100, 1000, 9000, 1};
+  for (const uint32_t bytes : kSizes) a_.Post(Packet(bytes));
+  Run();
+  uint32_t place = 0;
+  for (const uint32_t bytes : kSizes) ExpectAll(bytes, place++);
+}
+
+TEST_F(RudFragments, WithoutAWindowFragmentsAreDropped) {
+  {
+    Engine::ControlScope scope(b_.engine());
+    b_.engine().qps().Modify(b_.window(), QpState::kErr, {});
+  }
+  a_.Post(Packet(20000));
+  Run();
+  EXPECT_EQ(b_.count(RxVerdict::kRudWindowFailed), 1u);
+}
+
 class RudLoop : public ::testing::Test {
  protected:
   Node node_{{.dev = "loop", .ip = 0x0a020001}};

@@ -44,7 +44,8 @@ class Steering {
   // Whether the caller handles segments of TCP: kTcp then means that view() is
   // one. Otherwise the network refuses them.
   void LeaveTcp(bool leave) { leave_tcp_ = leave; }
-  // Of the frame that was steered last, if its verdict is kTcp or kRud.
+  // Of the frame that was steered last, if its verdict is kTcp, kRud or
+  // kRudFragments.
   const wire::FrameView& view() const { return view_; }
 
   // Prefetches the queue pairs of the frames. It reads one word of each frame

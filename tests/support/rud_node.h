@@ -16,6 +16,7 @@ struct RudNodeConfig {
   std::string dev;
   uint32_t ip = 0;
   uint32_t entries = 64;  // of each FIFO
+  uint32_t slot_bytes = 1024;
 };
 
 class RudNode : public NicNode {
@@ -28,7 +29,7 @@ class RudNode : public NicNode {
                 64),
         key_(config.ip ^ 77),
         tces_(tce_storage_, config.ip),
-        rings_(config.entries, config.entries, kSlotBytes) {
+        rings_(config.entries, config.entries, config.slot_bytes) {
     RudWindowConfig window = {.job = kJob,
                               .key = key_,
                               .max_payload = kSlotBytes,

@@ -95,12 +95,21 @@ RxVerdict Host::OnSolicit(const wire::FrameView& view,
 RxVerdict Host::OnFragment(const wire::FrameView& view,
                            const ReceivedFrame& frame, Time now,
                            FrameSink& sink) {
-  if (!IsLocal(view.dst)) return RxVerdict::kNotForUs;
+  const bool is_local = IsLocal(view.dst);
+  if (!is_local && !membership_.IsMember(view.dst)) return RxVerdict::kNotForUs;
   wire::Fragment fragment;
   RxVerdict verdict = wire::ParseFragment(view, fragment);
   if (verdict != RxVerdict::kAccept) return verdict;
+  const bool is_udp = fragment.protocol == wire::kIpProtocolUdp;
+  if (is_udp && !keeps_datagrams_) return RxVerdict::kIpFragment;
+  if (!is_udp && !is_local) return RxVerdict::kNotForUs;
   verdict = reassembly_.OnFragment(fragment, frame, now);
   if (verdict != RxVerdict::kAccept) return verdict;
+  if (is_udp) {
+    verdict = CheckDatagram();
+    if (verdict != RxVerdict::kRudFragments) reassembly_.Finish();
+    return verdict;
+  }
   bool echo_request = false;
   verdict = wire::ParseReassembled(view, reassembly_.message(), echo_request);
   if (echo_request) AnswerEcho(view, reassembly_.message(), now, sink);
@@ -108,15 +117,44 @@ RxVerdict Host::OnFragment(const wire::FrameView& view,
   return verdict;
 }
 
+RxVerdict Host::CheckDatagram() const {
+  const wire::MessagePieces message = reassembly_.message();
+  size_t bytes = 0;
+  for (const auto& piece : message) bytes += piece.size();
+  // Only the last piece may be shorter than 8 bytes.
+  if (message[0].size() < sizeof(wire::Udp)) return RxVerdict::kBadUdpLength;
+  const auto& udp = *reinterpret_cast<const wire::Udp*>(message[0].data());
+  if (udp.dst_port.value() != wire::kRudUdpPort) return RxVerdict::kIpFragment;
+  return udp.length.value() == bytes ? RxVerdict::kRudFragments
+                                     : RxVerdict::kBadUdpLength;
+}
+
+uint32_t Host::TakeDatagram(std::span<uint8_t> out) {
+  size_t skip = sizeof(wire::Udp);
+  size_t bytes = 0;
+  for (const auto& piece : reassembly_.message()) {
+    std::copy(piece.begin() + static_cast<std::ptrdiff_t>(skip), piece.end(),
+              out.begin() + static_cast<std::ptrdiff_t>(bytes));
+    bytes += piece.size() - skip;
+    skip = 0;
+  }
+  reassembly_.Finish();
+  return static_cast<uint32_t>(bytes);
+}
+
+uint32_t Host::DrawIdentification() {
+  constexpr uint64_t kIdentifications = 5;  // Network derives 3 and 4
+  return static_cast<uint32_t>(
+      HashKey(config_.seed, kIdentifications, ++identifications_));
+}
+
 void Host::AnswerEcho(const wire::FrameView& request,
                       wire::MessagePieces message, Time now, FrameSink& sink) {
-  constexpr uint64_t kIdentifications = 5;  // Network derives 3 and 4
   wire::EchoReply reply(Self(request.dst), request, message,
                         path_mtus_.Find(request.src, config_.mtu, now),
                         //= RFC 7739 5: an observer cannot predict the
                         //= identification of a fragment
-                        static_cast<uint32_t>(HashKey(
-                            config_.seed, kIdentifications, ++answered_)));
+                        DrawIdentification());
   while (!reply.done()) {
     const std::span<uint8_t> frame = sink.Frame();
     const size_t bytes = frame.empty() ? 0 : reply.WriteNext(frame);

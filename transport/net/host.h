@@ -170,6 +170,18 @@ class Host {
   // The number of packets dropped incomplete since the last call.
   uint64_t TakeIncomplete() { return reassembly_.TakeIncomplete(); }
 
+  // --- Datagrams of RUD in fragments -----------------------------------------
+
+  // Whether OnFrame() keeps their fragments, also those to groups. Without it
+  // they are dropped as kIpFragment.
+  void KeepDatagrams(bool keep) { keeps_datagrams_ = keep; }
+  // When OnFrame() has returned kRudFragments, before anything else: copies
+  // what follows the UDP header, and returns its length. REQUIRES: out.size()
+  // >= wire::kRoceMaxBytes
+  uint32_t TakeDatagram(std::span<uint8_t> out);
+  // For the fragments of a packet. Nobody can predict it.
+  uint32_t DrawIdentification();
+
   // --- Multicast groups: net/membership.h ------------------------------------
 
   bool JoinGroup(const wire::Gid& group, Time now, FrameSink& sink) {
@@ -196,6 +208,8 @@ class Host {
                       Time now, FrameSink& sink);
   RxVerdict OnFragment(const wire::FrameView& view, const ReceivedFrame& frame,
                        Time now, FrameSink& sink);
+  // All of a UDP packet: kRudFragments, or why it is dropped.
+  RxVerdict CheckDatagram() const;
   // `request`: a frame of it; `message`: all of it.
   void AnswerEcho(const wire::FrameView& request, wire::MessagePieces message,
                   Time now, FrameSink& sink);
@@ -223,7 +237,8 @@ class Host {
   std::optional<TcpTooBig> tcp_too_big_;
   Membership membership_;
   Reassembly reassembly_;
-  uint64_t answered_ = 0;  // pings
+  uint64_t identifications_ = 0;  // drawn so far
+  bool keeps_datagrams_ = false;
 };
 
 }  // namespace urnic::net

@@ -42,6 +42,11 @@ bool Membership::Join(const wire::Gid& group, Time now, FrameSink& sink) {
   return true;
 }
 
+bool Membership::IsMember(const wire::Gid& group) const {
+  return std::ranges::any_of(
+      groups_, [&](const Group& each) { return each.gid == group; });
+}
+
 void Membership::Leave(const wire::Gid& group, Time now, FrameSink& sink) {
   const auto at = Find(group);
   if (at == groups_.end()) return;

@@ -38,6 +38,8 @@ class Membership {
   // Call this when the last local member leaves.
   void Leave(const wire::Gid& group, Time now, FrameSink& sink);
 
+  bool IsMember(const wire::Gid& group) const;
+
   // Handles a frame that no other part uses. Queries are answered at a random
   // moment within the time that they allow. Returns kMembership or
   // kBadMembership; `otherwise` for a frame that is neither IGMP nor MLD.

@@ -61,7 +61,8 @@ RxVerdict Reassembly::OnFragment(const wire::Fragment& fragment,
 Reassembly::Packet* Reassembly::Find(const wire::Fragment& fragment) {
   for (Packet& packet : packets_) {
     if (packet.identification == fragment.identification && packet.used &&
-        packet.src == fragment.src && packet.dst == fragment.dst) {
+        packet.src == fragment.src && packet.dst == fragment.dst &&
+        packet.protocol == fragment.protocol) {
       return &packet;
     }
   }
@@ -83,6 +84,7 @@ Reassembly::Packet& Reassembly::Make(const wire::Fragment& fragment, Time now) {
   *at = Packet{.used = true,
                .src = fragment.src,
                .dst = fragment.dst,
+               .protocol = fragment.protocol,
                .identification = fragment.identification,
                .expires = now + kLifetime};
   SetDeadline();

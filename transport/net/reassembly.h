@@ -81,6 +81,7 @@ class Reassembly {
     bool dropped = false;
     wire::Gid src;
     wire::Gid dst;
+    uint8_t protocol = 0;
     uint32_t identification = 0;
     Time expires;
     uint32_t first = kNone;  // of its pieces

@@ -218,9 +218,8 @@ urnic_rud_status Source::BeginCancel() {
 
 urnic_rud_status Source::BeginPacket() {
   const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-  const uint32_t most = is_inline
-                            ? URNIC_RUD_INLINE
-                            : std::min(send_.slot_bytes(), config_.max_payload);
+  // What is longer than the link's packets leaves in fragments.
+  const uint32_t most = is_inline ? URNIC_RUD_INLINE : send_.slot_bytes();
   if (command_.bytes > most || command_.notify != 0 ||
       (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
     return URNIC_RUD_BAD_REQUEST;

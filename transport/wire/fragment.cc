@@ -14,7 +14,7 @@ RxVerdict ParseFragment(const FrameView& view, Fragment& out) {
   out.src = view.src;
   out.dst = view.dst;
   Reader reader(view.payload_span());
-  uint8_t protocol;
+  uint8_t& protocol = out.protocol;
   uint32_t length_max = kLengthMax;
   if (view.ipv6()) {
     const Ipv6Fragment* header = reader.Take<Ipv6Fragment>();
@@ -32,8 +32,9 @@ RxVerdict ParseFragment(const FrameView& view, Fragment& out) {
     out.last = !header.more_fragments();
   }
   out.data = reader.rest();
-  if (FindWire(view.ipv6() ? Carrier::kIpv6 : Carrier::kIpv4, protocol) !=
-      Wire::kIcmp) {
+  if (protocol != kIpProtocolUdp &&
+      FindWire(view.ipv6() ? Carrier::kIpv6 : Carrier::kIpv4, protocol) !=
+          Wire::kIcmp) {
     return RxVerdict::kIpFragment;
   }
   //= RFC 8200 4.5: each fragment but the last has a multiple of 8 bytes, and

@@ -12,9 +12,10 @@
 namespace urnic::wire {
 
 struct Fragment {
-  // The packet that it belongs to; the protocol is always ICMP or ICMPv6.
+  // The packet that it belongs to; its protocol is ICMP, ICMPv6 or UDP.
   Gid src;
   Gid dst;
+  uint8_t protocol = 0;
   uint32_t identification = 0;
   // The part of the packet. 0: the first byte after the IP header.
   uint32_t offset = 0;
@@ -26,10 +27,10 @@ struct Fragment {
 
 // For a frame that ParseFrame() called kIpFragment. kAccept: `out` is set.
 // kBadFragment: a length that no fragment can have. kIpFragment: its packet is
-// not reassembled, because it is neither ICMP nor ICMPv6. In particular, RoCE
-// packets are not: their sender must not fragment them (it sets "don't
-// fragment", and IPv6 routers do not fragment), and a responder accepts only
-// packets of the agreed path MTU.
+// not reassembled, because it is neither ICMP nor ICMPv6 nor UDP. Of UDP, the
+// caller takes RUD only. RoCE packets are not reassembled: their sender must
+// not fragment them (it sets "don't fragment", and IPv6 routers do not
+// fragment), and a responder accepts only packets of the agreed path MTU.
 [[nodiscard]] RxVerdict ParseFragment(const FrameView& view, Fragment& out);
 
 }  // namespace urnic::wire

@@ -28,6 +28,8 @@ extern "C" {
 
 /* Bytes of payload in the entry itself. */
 #define URNIC_RUD_INLINE 32u
+/* Bytes of a slot, at most: the payload of the longest UDP packet, in lines. */
+#define URNIC_RUD_MAX_SLOT 65408u
 /* Packets of one transfer. */
 #define URNIC_RUD_MAX_PACKETS 64u
 /* A window has counters 1 to URNIC_RUD_COUNTERS - 1, which begin at 0. A number
@@ -38,7 +40,11 @@ extern "C" {
 
 /* urnic_rud_send.opcode */
 enum urnic_rud_opcode {
-  URNIC_RUD_PACKET = 1, /* to the receive FIFO of `window` */
+  /* To the receive FIFO of `window`. It may be as long as a slot: if the link's
+   * packets are shorter, it goes in IP fragments, and is lost if one of them
+   * is.
+   */
+  URNIC_RUD_PACKET = 1,
   URNIC_RUD_WRITE = 2,
   URNIC_RUD_READ = 3,
   URNIC_RUD_ASK_STATE = 4, /* of a transfer, and nothing older is placed */

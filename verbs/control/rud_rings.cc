@@ -43,11 +43,11 @@ absl::StatusOr<std::unique_ptr<RudRings>> RudRings::Make(
   view.job = request.job;
   view.key = static_cast<uint32_t>(Environment::Draw());
   view.max_payload = PayloadOf(device);
-  if (request.slot_bytes > view.max_payload) {
-    return Refusal(ErrorCode::kBadAttribute,
-                   absl::StrCat("create_window: slot_bytes ",
-                                request.slot_bytes, ", but the link takes ",
-                                view.max_payload, " in a packet"));
+  if (request.slot_bytes > URNIC_RUD_MAX_SLOT) {
+    return Refusal(
+        ErrorCode::kBadAttribute,
+        absl::StrCat("create_window: slot_bytes ", request.slot_bytes, ", of ",
+                     URNIC_RUD_MAX_SLOT, " that a UDP packet can have"));
   }
   view.slot_bytes =
       request.slot_bytes != 0

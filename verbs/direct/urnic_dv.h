@@ -39,7 +39,8 @@ struct urnic_dv_window_attr {
   uint32_t job;             /* who may talk to it: not 0 */
   uint32_t send_entries;    /* rounded up to a power of two; 0: 256 */
   uint32_t receive_entries; /* the same; 0: 1024 */
-  uint32_t slot_bytes;      /* of a packet for a FIFO; 0: what the link takes */
+  uint32_t slot_bytes;      /* of a packet for a FIFO; 0: what the link takes;
+                               at most URNIC_RUD_MAX_SLOT */
   void* qp_context;
 };
 
