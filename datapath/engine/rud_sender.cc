@@ -94,7 +94,8 @@ uint32_t RudSender::SendFragments(RudWindow& window, const RudPeer& peer,
   }
   const wire::HeaderTemplate& headers = peer.path.headers;
   wire::FragmentWriter writer(headers, {whole_.get(), headers.size() + bytes},
-                              network_->DrawIdentification(), peer.path.mtu);
+                              network_->DrawIdentification(),
+                              std::min(peer.path.mtu, tx_->link_mtu()));
   uint32_t count = 0;
   for (; !writer.done(); ++count) {
     if (!HasRoom()) {

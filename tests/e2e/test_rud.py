@@ -3,10 +3,15 @@
 import pathlib
 import random
 import re
+import socket
+import sys
 
 import suite
 import beds
 from impaired_bed import ImpairedBed
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "rud"))
+import reference  # pylint: disable=wrong-import-position
 
 TESTS = ["write", "read", "send", "write-lat", "read-lat", "send-lat"]
 SECONDS = "0.2"
@@ -63,6 +68,37 @@ def with_losses(context):
             (row,) = rows(client, 65536)
             context.check(int(row[0]) > 0, client)
             context.check(sent_again(client) > 0 or name == "read", client)
+
+
+@suite.test("veth1500/rud-fragments")
+def fragments(context):
+    """The kernel reassembles our fragments, and we reassemble the kernel's."""
+    with beds.make(context.tools, "veth1500") as place:
+        kernel, ours = "10.1.0.102", "10.1.0.1"
+        place.add_host_address(1, f"{kernel}/24")
+        peer = place.open_socket(1, socket.AF_INET, socket.SOCK_DGRAM)
+        peer.bind((kernel, reference.UDP_PORT))
+        peer.settimeout(20)
+        program = place.spawn(0, [context.tools.rud_packets, kernel, "40001"])
+        packet = peer.recv(65536)
+        covered = packet[:-reference.CRC_BYTES]
+        there = reference.Path("there", ours, kernel)
+        context.check(packet == there.with_crc(covered), "the CRC")
+        context.check(covered[24 + 16:] ==
+                      bytes(i % 251 for i in range(40001)), "the payload")
+        window, key = map(int, program.output()[0].split()[:2])
+        payload = bytes(i % 241 for i in range(50003))
+        values = dict.fromkeys(
+            (name for name, _ in reference.layout_of(reference.FIFO_TYPE)), 0)
+        values |= {"version": 1, "type": reference.FIFO_TYPE, "job": 1,
+                   "key": key, "window": window, "source_window": 5,
+                   "payload_bytes": len(payload)}
+        answer = reference.encode(
+            reference.layout_of(reference.FIFO_TYPE), values) + payload
+        peer.sendto(there.back().with_crc(answer), (ours, reference.UDP_PORT))
+        result = program.wait(20)
+        context.check_ok(result)
+        context.check("50003 bytes" in result.out, result)
 
 
 @suite.test("impaired/rud-distribute")

@@ -272,7 +272,7 @@ static void meet(int count, uint64_t bytes) {
                         .key = self.at.key,
                         .group_key = self.at.key ^ 0x5a5a5a5a,
                         .bytes = bytes};
-  /* Of the range for one organisation (RFC 2365). */
+  /* Of the range that an organisation uses as it likes. */
   static const uint8_t kGroup[16] = {[10] = 0xff, 0xff, 239, 192, 85, 1};
   memcpy(offer.group.raw, kGroup, sizeof(kGroup));
   group_peer = add_peer(&offer.group, 0, offer.group_key);
