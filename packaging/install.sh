@@ -73,7 +73,8 @@ for library in regcache direct; do
     "verbs/$library/example.c"
 done
 copy 644 share/doc/urnic/verbs/direct verbs/direct/example_end.h \
-  verbs/direct/{block_service,distribute,write_set}.c
+  verbs/direct/allreduce_types.h \
+  verbs/direct/{allreduce,block_service,distribute,write_set}.c
 copy 644 share/doc/urnic/packaging packaging/README.md packaging/Containerfile
 
 install -d -m 755 "$root/share/pkgconfig"

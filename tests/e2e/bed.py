@@ -80,6 +80,7 @@ class Tools:
         self.plain_sockets = str(built / "libplain_sockets.so")
         self.qp_keeper = str(built / "qp_keeper")
         self.regcache = str(built / "regcache")
+        self.allreduce = str(built / "allreduce")
         self.distribute = str(built / "distribute")
         self.rud_packets = str(built / "rud_packets")
         self.sim = str(built / "sim")
@@ -93,7 +94,8 @@ class Tools:
                   self.echo_peer, self.cm_many, self.cm_reconnect,
                   self.cm_survivor, self.late_loader, self.impair_bridge,
                   self.alloc_count, self.plain_sockets, self.qp_keeper,
-                  self.regcache, self.distribute, self.rud_packets, self.sim]
+                  self.regcache, self.distribute, self.rud_packets,
+                  self.allreduce, self.sim]
         return [path for path in wanted if not os.path.exists(path)]
 
     def repair(self):

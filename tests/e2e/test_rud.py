@@ -127,6 +127,57 @@ def distribute(context):
         context.check(0 < again < group, sender.result())
 
 
+def check_allreduce(context, place, ports, options, env=None):
+    """Each rank checks its results; the times are not for tests."""
+    result = place.run(0, [context.tools.urnic, "run", *ports, "--",
+                           context.tools.allreduce, "--repeat", "3", *options],
+                       rnic=False, env=env)
+    context.check_ok(result)
+    # Three times and two more, each way.
+    context.check(re.search(r"^all results are right: \d ranks, 10 allreduces$",
+                            result.out, re.MULTILINE), result)
+    return int(re.search(r"packets sent again: (\d+)", result.out)[1])
+
+
+@suite.test("loop/rud-allreduce")
+def allreduce(context):
+    with beds.make(context.tools, "loop") as place:
+        loop = place.run_options(0)
+        for name_of_op, name_of_type, ranks, count in (
+                ("sum", "float", 4, 30000), ("sum", "int64", 3, 10007),
+                ("min", "double", 2, 5000), ("max", "int32", 7, 10007),
+                ("sum", "double", 4, 1)):
+            check_allreduce(context, place, loop, [
+                "--op", name_of_op, "--type", name_of_type,
+                "--ranks", str(ranks), "--count", str(count)])
+        for options, words in ((["--op", "avg"], "--op avg: must be sum"),
+                               (["--type", "char"], "--type char: must be"),
+                               (["--ranks", "1"], "--ranks 1: must be"),
+                               (["--count", "x"], "--count x: must be")):
+            result = place.run(0, [context.tools.allreduce, *options])
+            context.check(result.status == 2 and words in result.err, result)
+        # As one message, a segment is longer than a peer takes.
+        result = place.run(0, [context.tools.allreduce, "--ranks", "2",
+                               "--count", "10000000", "--repeat", "1"])
+        context.check(result.status == 1 and "fewer --count" in result.err,
+                      result)
+
+
+@suite.test("loop/rud-allreduce-with-losses")
+def allreduce_with_losses(context):
+    # Two RNICs of one program: a loop has no wire that could lose something.
+    env = {"URNIC_FAULT": "loss=1%,reorder=5%,duplicate=1%,corrupt=1%"}
+    wire = ["--port", "ring:allreduce:a", "--addr", "10.9.0.1/24",
+            "--port", "ring:allreduce:b", "--addr", "10.9.0.2/24"]
+    with beds.make(context.tools, "loop") as place:
+        for name_of_op, name_of_type in (("sum", "int64"), ("sum", "float"),
+                                         ("max", "double")):
+            again = check_allreduce(context, place, wire, [
+                "--op", name_of_op, "--type", name_of_type,
+                "--ranks", "5", "--count", "60000"], env)
+            context.check(again > 0, "nothing was sent again")
+
+
 @suite.test("loop/rud-in-one-program")
 def in_one_program(context):
     with beds.make(context.tools, "loop") as place:

@@ -97,9 +97,11 @@ def development(scratch):
     # Direct verbs, the same.
     for name, words in (("example", "there they are"),
                         ("block_service", "block 3: 4096 bytes of d"),
-                        ("write_set", "8 writes of 8192 bytes, then: all")):
+                        ("write_set", "8 writes of 8192 bytes, then: all"),
+                        ("allreduce", "all results are right: 4 ranks")):
         run(["gcc", "-Wall", "-o", scratch / name,
              prefix / f"share/doc/urnic/verbs/direct/{name}.c",
+             "-lpthread",
              *run(["pkg-config", "--cflags", "--libs", "urnic-dv"],
                   env=env).split()])
         said = run([prefix / "bin/urnic", *LOOP, scratch / name])
