@@ -90,13 +90,8 @@ class Tools:
         self.plugin = str(self.out / "lib" / "liburnic-rdmav34.so")
 
     def missing(self):
-        wanted = [self.urnic, self.perf, self.preload, self.plugin,
-                  self.echo_peer, self.cm_many, self.cm_reconnect,
-                  self.cm_survivor, self.late_loader, self.impair_bridge,
-                  self.alloc_count, self.plain_sockets, self.qp_keeper,
-                  self.regcache, self.distribute, self.rud_packets,
-                  self.allreduce, self.sim]
-        return [path for path in wanted if not os.path.exists(path)]
+        return [path for name, path in vars(self).items()
+                if name != "out" and not os.path.exists(path)]
 
     def repair(self):
         """After a test that failed: makes whole what all tests share. What

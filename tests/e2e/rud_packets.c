@@ -1,5 +1,5 @@
 /* A window of RUD whose slots are longer than the link's packets. Sends one of
- * BYTES bytes to a peer that is no RNIC (window 5, key 6), and waits for one
+ * BYTES bytes to a peer without an RNIC (window 5, key 6), and waits for one
  * from it.
  *
  *   rud_packets PEER BYTES

@@ -38,6 +38,7 @@ class FragmentWriterTest : public ::testing::TestWithParam<Case> {
   }
 };
 
+//= RFC 791 2.3, RFC 791 3.2, RFC 8200 4.5
 TEST_P(FragmentWriterTest, TheFragmentsAreThoseOfThePacket) {
   const HeaderTemplate headers = Headers();
   for (const uint32_t bytes : {100u, 1400u, 1453u, 9000u, 65463u}) {
@@ -58,7 +59,7 @@ TEST_P(FragmentWriterTest, TheFragmentsAreThoseOfThePacket) {
         EXPECT_GE(frame.size(), kEthernetMinBytes);
         FrameView view;
         const RxVerdict shape = ParseFrame(frame.data(), frame.size(), view);
-        // The rest of a packet that fits is no fragment for IPv4.
+        // A packet that fits is sent as it is.
         if (shape != RxVerdict::kIpFragment) {
           ASSERT_EQ(arrived, 0u);
           ASSERT_TRUE(writer.done());

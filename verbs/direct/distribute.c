@@ -4,8 +4,10 @@
  * one has missed. The programs of the members sleep meanwhile.
  *
  *   cc -o distribute distribute.c $(pkg-config --cflags --libs urnic-dv)
- *   urnic run --dev eth0 -- ./distribute send FILE MEMBERS
- *   urnic run --dev eth0 -- ./distribute receive SENDER FILE   (on each member)
+ *   urnic run --port iface:eth0 --addr 10.1.0.1/24 -- ./distribute send FILE 3
+ * and on each member
+ *   urnic run --port iface:eth0 --addr 10.1.0.2/24 -- ./distribute receive \
+ *       SENDER FILE
  *
  * They find each other by TCP port 18516 of the kernel, and say there what the
  * others need to know.
