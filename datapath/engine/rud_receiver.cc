@@ -3,6 +3,18 @@
 namespace urnic {
 
 template <typename Sink>
+[[gnu::always_inline]] inline void RudReceiver::Add(RudWindow* window,
+                                                    rte_mbuf* frame) {
+  if (window != window_ || count_ == rud::kBurstMax) {
+    const rud::RxPacket first = packets_[count_];
+    Finish<Sink>();
+    packets_[0] = first;
+  }
+  window_ = window;
+  frames_[count_++] = frame;
+}
+
+template <typename Sink>
 void RudReceiver::OnFrame(const wire::FrameView& view, rte_mbuf* frame) {
   RudWindow* window = nullptr;
   rud::RxPacket& packet = packets_[count_];
@@ -28,17 +40,6 @@ void RudReceiver::OnFragments(const wire::FrameView& last, rte_mbuf* frame) {
   OnFrame<Sink>(view, frame);
   // The next one takes the same memory.
   Finish<Sink>();
-}
-
-template <typename Sink>
-void RudReceiver::Add(RudWindow* window, rte_mbuf* frame) {
-  if (window != window_ || count_ == rud::kBurstMax) {
-    const rud::RxPacket first = packets_[count_];
-    Finish<Sink>();
-    packets_[0] = first;
-  }
-  window_ = window;
-  frames_[count_++] = frame;
 }
 
 template <typename Sink>

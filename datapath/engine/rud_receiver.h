@@ -34,7 +34,7 @@ class RudReceiver {
 
   // The last frame of a packet that came in fragments.
   template <typename Sink>
-  void OnFragments(const wire::FrameView& last, rte_mbuf* frame);
+  [[gnu::cold]] void OnFragments(const wire::FrameView& last, rte_mbuf* frame);
 
   // Executes the effects of the packets so far. Call this before another flow
   // uses the sink, and at the end of the burst.
@@ -53,7 +53,7 @@ class RudReceiver {
   void Add(RudWindow* window, rte_mbuf* frame);
   // Adds packets_[count_] for each member of its group that takes it.
   template <typename Sink>
-  RxVerdict OnGroup(const wire::FrameView& view, rte_mbuf* frame);
+  [[gnu::cold]] RxVerdict OnGroup(const wire::FrameView& view, rte_mbuf* frame);
 
   FlowScheduler* const flows_;
   TracedSink* const sink_;

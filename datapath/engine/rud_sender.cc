@@ -31,6 +31,18 @@ void SetKey(uint8_t* base, uint32_t key) {
 
 }  // namespace
 
+[[gnu::always_inline]] inline void RudSender::Push(const RudPeer& peer,
+                                                   rte_mbuf* frame) {
+  if (peer.path.loopback) return tx_->PushToOurselves(frame);
+  // Members of the group may be here, too.
+  if (__builtin_expect(peer.path.multicast, 0) &&
+      !network_->rud_groups().MembersOf(peer.path.remote).empty() &&
+      !tx_->PushCopyToOurselves(frame)) {
+    ++counters_->tx_copies_lost;
+  }
+  tx_->Push(frame);
+}
+
 template <typename Sink>
 uint32_t RudSender::SendOne(RudWindow& window, const rud::TxPacket& packet,
                             Sink& sink) {
@@ -62,17 +74,6 @@ uint32_t RudSender::SendOne(RudWindow& window, const rud::TxPacket& packet,
   (void)tx_->TakeEmpty();
   Push(*peer, frame);
   return 1;
-}
-
-inline void RudSender::Push(const RudPeer& peer, rte_mbuf* frame) {
-  if (peer.path.loopback) return tx_->PushToOurselves(frame);
-  // Members of the group may be here, too.
-  if (__builtin_expect(peer.path.multicast, 0) &&
-      !network_->rud_groups().MembersOf(peer.path.remote).empty() &&
-      !tx_->PushCopyToOurselves(frame)) {
-    ++counters_->tx_copies_lost;
-  }
-  tx_->Push(frame);
 }
 
 bool RudSender::HasRoom() {

@@ -46,12 +46,12 @@ class RudSender {
   // the CRC. How many frames were made: fewer than it needs if there is no
   // room, and then it is lost.
   template <typename Sink>
-  uint32_t SendFragments(RudWindow& window, const RudPeer& peer,
-                         const rud::TxPacket& packet, uint16_t bytes,
-                         Sink& sink);
+  [[gnu::cold]] uint32_t SendFragments(RudWindow& window, const RudPeer& peer,
+                                       const rud::TxPacket& packet,
+                                       uint16_t bytes, Sink& sink);
   void Push(const RudPeer& peer, rte_mbuf* frame);
   // There may be none after fragments.
-  bool HasRoom();
+  [[gnu::cold]] bool HasRoom();
   // Writes all of a frame but its padding. False: the payload's memory is not
   // mapped.
   bool Build(const RudPeer& peer, const rud::TxPacket& packet, uint16_t bytes,
