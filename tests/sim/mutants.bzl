@@ -60,6 +60,8 @@ _RUD_WINDOW = [
 ]
 
 _RUD = _RUD_WINDOW + [
+    "//tests/sim:rud_group_run.cc",
+    "//tests/sim:rud_group_source_run.cc",
     "//tests/sim:rud_main.cc",
     "//tests/sim:rud_run.cc",
     "//tests/sim:rud_third_run.cc",

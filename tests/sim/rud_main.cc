@@ -1,10 +1,12 @@
-// rud_sim [--seeds=A..B]: runs the simulators of RUD, for two windows and for
-// three. For a core that was broken
-// on purpose (mutants.bzl), `--expect-violation` inverts the exit status.
+// rud_sim [--seeds=A..B]: runs the simulators of RUD, for two windows, for
+// three, and for groups. For a core that was broken on purpose (mutants.bzl),
+// `--expect-violation` inverts the exit status.
 
 #include <cinttypes>
 #include <cstdio>
+#include <memory>
 
+#include "tests/sim/rud_group_run.h"
 #include "tests/sim/rud_run.h"
 #include "tests/sim/rud_third_run.h"
 #include "tests/sim/seeds.h"
@@ -47,6 +49,51 @@ bool IsTried(const RudThirdStats& total) {
   return tried;
 }
 
+bool IsTried(const RudGroupStats& total) {
+  constexpr RxVerdict kGroupWanted[] = {
+      RxVerdict::kAccept,        RxVerdict::kRudStale,
+      RxVerdict::kRudDuplicate,  RxVerdict::kRudAnsweredAgain,
+      RxVerdict::kRudOldContext, RxVerdict::kRudUnknownContext,
+      RxVerdict::kRudWrongKey,   RxVerdict::kRudFifoFull,
+      RxVerdict::kRudAccess,     RxVerdict::kRudEnded};
+  bool tried = total.transfers != 0 && total.repairs != 0 &&
+               total.refused != 0 && total.given_up != 0 &&
+               total.rejoins != 0 && total.keys != 0 && total.packets != 0;
+  for (const RxVerdict verdict : kGroupWanted) {
+    if (total.verdicts[static_cast<size_t>(verdict)] != 0) continue;
+    std::printf("never with a group: %s\n",
+                kRxVerdictTexts[static_cast<size_t>(verdict)]);
+    tried = false;
+  }
+  return tried;
+}
+
+void AddTo(RudGroupStats& total, const RudGroupStats& stats) {
+  total.transfers += stats.transfers;
+  total.completions += stats.completions;
+  total.attempts += stats.attempts;
+  total.repairs += stats.repairs;
+  total.refused += stats.refused;
+  total.given_up += stats.given_up;
+  total.restarts += stats.restarts;
+  total.rejoins += stats.rejoins;
+  total.keys += stats.keys;
+  total.packets += stats.packets;
+  for (size_t i = 0; i < total.verdicts.size(); ++i)
+    total.verdicts[i] += stats.verdicts[i];
+}
+
+void Print(const RudGroupStats& total) {
+  std::printf("groups: %" PRIu64 " transfers, %" PRIu64
+              " completions in %" PRIu64 " attempts, %" PRIu64
+              " of them for one member, %" PRIu64 " refused, %" PRIu64
+              " begun again (%" PRIu64 " after all attempts), %" PRIu64
+              " rejoins, %" PRIu64 " keys, %" PRIu64 " packets\n",
+              total.transfers, total.completions, total.attempts, total.repairs,
+              total.refused, total.restarts, total.given_up, total.rejoins,
+              total.keys, total.packets);
+}
+
 void AddTo(RudThirdStats& total, const RudThirdStats& stats) {
   total.transfers += stats.transfers;
   total.attempts += stats.attempts;
@@ -71,12 +118,14 @@ int Main(int argc, char** argv) {
   if (!ParseSeeds("rud_sim", argc, argv, seeds)) return 2;
   RudStats total;
   RudThirdStats third;
+  RudGroupStats group;
   int failures = 0;
   for (uint64_t seed = seeds.first; seed <= seeds.last && failures < 10;
        ++seed) {
     try {
       AddTo(total, RudRun(seed).Run());
       AddTo(third, RudThirdRun(seed).Run());
+      AddTo(group, std::make_unique<RudGroupRun>(seed)->Run());
     } catch (const Violation& violation) {
       std::printf("seed %" PRIu64 ": %s\n", seed, violation.what.c_str());
       ++failures;
@@ -91,8 +140,9 @@ int Main(int argc, char** argv) {
   std::printf("third party: %" PRIu64 " transfers in %" PRIu64
               " attempts, %" PRIu64 " refused, %" PRIu64 " signals\n",
               third.transfers, third.attempts, third.refused, third.signals);
+  Print(group);
   if (failures == 0 && seeds.last - seeds.first >= 100 &&
-      !(IsTried(total) && IsTried(third))) {
+      !(IsTried(total) && IsTried(third) && IsTried(group))) {
     return 1;
   }
   return failures == 0 && !seeds.expect_violation ? 0 : 1;

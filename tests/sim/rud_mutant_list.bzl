@@ -1,9 +1,10 @@
-"""RUD windows that are broken on purpose: tests/sim/rud_run.h must notice."""
+"""RUD windows that are broken on purpose: tests/sim/rud_*run.h must notice."""
 
 load("//tests/sim:mutants.bzl", "mutant")
 
 def rud_mutants():
     """The mutants of //transport/rud."""
+    _group_mutants()
     _mutant(
         name = "completes_with_the_last_packet",
         old = "if (context.arrived != wire::RudAllPackets(context.packets)) continue;",
@@ -84,6 +85,63 @@ def rud_mutants():
         name = "releases_too_early",
         old = "values_[command.condition] >= command.value;",
         new = "values_[command.condition] + 1 >= command.value;",
+    )
+
+def _group_mutants():
+    _mutant(
+        name = "group_takes_any_key",
+        old = ": packet.group->key;",
+        new = ": packet.base->key.value();",
+    )
+    _mutant(
+        name = "group_has_no_bounds",
+        old = "if (offset > bytes || length > bytes - offset) return std::nullopt;",
+        new = "",
+    )
+    _mutant(
+        name = "group_adds_offsets_that_overflow",
+        old = "if (offset > bytes || length > bytes - offset) return std::nullopt;",
+        new = "if (offset + length > bytes) return std::nullopt;",
+    )
+    _mutant(
+        name = "group_takes_another_context",
+        old = "return contexts[number];",
+        new = "return contexts[number / 2];",
+    )
+    _mutant(
+        name = "group_takes_a_context_for_any_number",
+        old = "if (number >= contexts.size()) return std::nullopt;",
+        new = "number %= contexts.size();",
+    )
+    _mutant(
+        name = "first_member_ends_the_wait",
+        old = "if (context->to_group) {",
+        new = "if (false) {",
+    )
+    _mutant(
+        name = "repair_ends_the_wait_for_the_group",
+        old = "(context.to_group && is_same)",
+        new = "false",
+    )
+    _mutant(
+        name = "waits_for_a_group_forever",
+        old = "(context.to_group && is_same)",
+        new = "context.to_group",
+    )
+    _mutant(
+        name = "refusal_of_a_member_ends_the_wait",
+        old = "if (refused && !context->to_group) {",
+        new = "if (refused) {",
+    )
+    _mutant(
+        name = "takes_the_answer_to_the_last_question_only",
+        old = "? TransferOf(context->tid) != TransferOf(tid)",
+        new = "? context->tid != tid",
+    )
+    _mutant(
+        name = "tells_a_state_of_the_last_attempt",
+        old = "entry.tid = tid;",
+        new = "",
     )
 
 def _mutant(name, old, new):

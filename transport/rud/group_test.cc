@@ -164,6 +164,8 @@ TEST_F(GroupTest, WhatAMemberHasMissedIsSentToItAlone) {
     ASSERT_TRUE(state.has_value());
     ASSERT_EQ(state->type, URNIC_RUD_GOT_STATE);
     EXPECT_EQ(state->peer, 10 + member);
+    // Packets of that attempt, and of later ones, may still be placed.
+    EXPECT_EQ(state->tid, Tid(1, static_cast<uint8_t>(member)));
     urnic_rud_send again = CommandFor(member, Tid(1, ++attempt));
     again.packets &= ~state->arrived;
     EXPECT_NE(again.packets, 0u);

@@ -173,6 +173,8 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
   context->path = packet.base->path;
   urnic_rud_receive entry = AnswerOf(packet, *context);
   entry.type = refused ? URNIC_RUD_GOT_REFUSAL : URNIC_RUD_GOT_STATE;
+  // Of an answer for a group, that is not the context's last.
+  entry.tid = tid;
   entry.arrived = notice.arrived.value();
   entry.pvo = notice.pvo.value();
   if (!receive_.Push(entry, {})) return RxVerdict::kRudFifoFull;

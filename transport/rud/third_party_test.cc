@@ -251,7 +251,7 @@ TEST_F(ThirdPartyTest, ARequestIsServedOnce) {
 
 TEST_F(ThirdPartyTest, TheManagerLearnsThatTheSourceMayNotRead) {
   urnic_rud_send command = Command(Tid(1), 8);
-  command.remote_pvo += 4096;
+  command.remote_pvo += 4095;
   EXPECT_EQ(Give(source_, manager_, Post(command)[0]), RxVerdict::kRudAccess);
   const auto sent = source_.rnic.Transmit();
   ASSERT_EQ(sent.size(), 1u);
@@ -259,7 +259,7 @@ TEST_F(ThirdPartyTest, TheManagerLearnsThatTheSourceMayNotRead) {
   EXPECT_EQ(Give(manager_, source_, sent[0].bytes), RxVerdict::kAccept);
   const auto got = manager_.rnic.Poll();
   EXPECT_EQ(got->type, URNIC_RUD_GOT_REFUSAL);
-  EXPECT_EQ(got->pvo, source_.pvo.value + 4096);
+  EXPECT_EQ(got->pvo, source_.pvo.value + 4095);
 }
 
 TEST_F(ThirdPartyTest, TheManagerLearnsThatTheSourcesMemoryIsGone) {
@@ -276,7 +276,7 @@ TEST_F(ThirdPartyTest, TheManagerLearnsThatTheSourcesMemoryIsGone) {
 
 TEST_F(ThirdPartyTest, AllThreeLearnThatTheTargetMayNotBeWritten) {
   urnic_rud_send command = Command(Tid(1), 8);
-  command.local_pvo += 4096;
+  command.local_pvo += 4095;
   command.notify |= URNIC_RUD_NOTIFY_SOURCE;
   EXPECT_EQ(Give(target_, source_, DataFor(command)[0]), RxVerdict::kRudAccess);
   EXPECT_EQ(Answer(), 2u);

@@ -121,7 +121,8 @@ enum urnic_rud_status {
  * local context waits until it has another transfer, or is cancelled, and no
  * counter counts. What a member has missed is written to its own window, with
  * its own context and PVO, from the same local context, with a larger tid of
- * the same transfer.
+ * the same transfer. The answer of a member (URNIC_RUD_GOT_STATE) has the tid
+ * that it was asked with: it places nothing with smaller ones.
  *
  * When the transfer of a command is complete, its `counter` increases by one,
  * and only once for a transfer, however many attempts it takes. That goes for

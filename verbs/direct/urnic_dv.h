@@ -94,7 +94,9 @@ int urnic_dv_remove_peer(struct ibv_qp* window, uint32_t peer);
  * packets name numbers that all members agree on: the place of a context in
  * `contexts`, and an offset from `pvo`. Reliability is the upper layer's, as
  * anywhere (verbs/abi/rud_abi.h): what a member has missed is sent to it alone.
- */
+ * Packets of a group bear its key, and none of a context. So old ones would be
+ * placed by a member that comes with other contexts: it first raises their tids
+ * (URNIC_RUD_CANCEL) to the source's, or the group takes another key. */
 struct urnic_dv_group_attr {
   uint64_t comp_mask;  /* must be 0 */
   union ibv_gid group; /* an IP multicast address; IPv4 as ::ffff:239.1.2.3 */
