@@ -510,8 +510,9 @@ local function dissect(packet)
     packet.fault("type")
     return "type " .. packet.type
   end
-  local name = string.format("%s → window %d", TYPES[packet.type],
-                             packet.window)
+  local name = string.format("%s → %s", TYPES[packet.type],
+                             packet.window == 0 and "group"
+                             or string.format("window %d", packet.window))
   if length < reader[1] + 4 then
     packet.fault("truncated")
     return name .. ", too short"

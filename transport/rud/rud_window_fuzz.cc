@@ -179,6 +179,10 @@ class Fuzzer {
     if ((what & 0xc0) == 0xc0) c.flags = in_.Byte();
     if ((what & 0x0f) == 0x0f) BeThirdRead(c, end, what >> 4 & 7);
     if ((what & 0x0f) == 0x0e) BeOnCounter(c);
+    if ((what & 0x0f) == 0x0d) {
+      c.opcode = URNIC_RUD_CANCEL;
+      c.flags = c.notify = 0;
+    }
     if ((what & 0xc0) == 0x80) AddCondition(c);
     c.path = in_.Below(4);
     c.window = other.rnic().config().window.number;
