@@ -150,11 +150,11 @@ uint32_t RudSender::Send(RudWindow& window, uint32_t room, Sink& sink) {
       ++counters_->tx_fragments_lost;
       continue;
     }
-    const uint32_t frames = SendOne(window, packet, sink);
-    fragmented |= frames > 1;
-    sent += frames;
+    fragmented |= packet.payload_bytes > window.max_payload();
+    sent += SendOne(window, packet, sink);
   }
-  return sent;
+  // The caller gives what it has left to others.
+  return fragmented ? room : sent;
 }
 
 template uint32_t RudSender::Send(RudWindow&, uint32_t, FlowSink&);

@@ -33,8 +33,9 @@ class RudSender {
   // Any packet may go to ourselves.
   bool IsBlocked() const { return tx_->loop_room() == 0; }
 
-  // Sends up to `room` packets; returns how many frames were made. The caller
-  // settles the window. `sink`: that of the burst. REQUIRES: room <=
+  // Sends up to `room` packets; returns how many frames were made, or all of
+  // `room` if there were fragments, which may be more. The caller settles the
+  // window. `sink`: that of the burst. REQUIRES: room <=
   // tx->empty_frames(), and the port accepts as many.
   template <typename Sink>
   uint32_t Send(RudWindow& window, uint32_t room, Sink& sink);

@@ -101,12 +101,6 @@ bool RudWindow::IsInGroup(const wire::Gid& address) const {
   });
 }
 
-bool RudWindow::IsInGroup(const wire::Gid& address, uint32_t peer) const {
-  return std::ranges::any_of(groups_, [&](const auto& entry) {
-    return entry.second.address == address && entry.second.peer == peer;
-  });
-}
-
 std::vector<wire::Gid> RudWindow::GroupsWith(uint32_t peer) const {
   std::vector<wire::Gid> found;
   for (const auto& [key, group] : groups_) {

@@ -67,7 +67,6 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   static constexpr uint32_t kPeerBits = 16;
   static constexpr uint32_t kMaxPeers = 1u << kPeerBits;
   static constexpr uint32_t kMaxGroups = 256;
-  static constexpr uint32_t kMaxGroupContexts = 4096;  // of one group
 
   // --- Control ---------------------------------------------------------------
 
@@ -83,13 +82,12 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   bool RemovePeer(uint32_t number);
   // From now on the window takes the peer's packets to this group. False: there
   // are kMaxGroups. Network::JoinGroup() brings the packets here. REQUIRES:
-  // FindPeer(peer), and it is not in the group.
+  // FindPeer(peer), and FindGroup() finds none with its address and window.
   bool JoinGroup(const wire::Gid& address, uint32_t peer,
                  const rud::Membership& as);
   bool LeaveGroup(const wire::Gid& address, uint32_t peer);
   // Of any peer.
   bool IsInGroup(const wire::Gid& address) const;
-  bool IsInGroup(const wire::Gid& address, uint32_t peer) const;
   std::vector<wire::Gid> GroupsWith(uint32_t peer) const;
   // Nullopt: none is free.
   std::optional<rud::ContextId> AcquireContext();

@@ -281,7 +281,7 @@ class RudFragments : public ::testing::Test {
     return command;
   }
   void Run() {
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 200; ++i) {
       a_.engine().Progress();
       b_.engine().Progress();
     }
@@ -320,6 +320,17 @@ TEST_F(RudFragments, LongAndShortPacketsShareABurst) {
   Run();
   uint32_t place = 0;
   for (const uint32_t bytes : kSizes) ExpectAll(bytes, place++);
+}
+
+// More frames than the port's queue has places for, and more than one sender
+// may have in reassembly: short packets arrive all the same.
+TEST_F(RudFragments, ManyLongPacketsLeaveRoomForOthers) {
+  for (int i = 0; i < 60; ++i) a_.Post(Packet(i % 2 == 0 ? kLong : 8));
+  Run();
+  uint64_t arrived[2] = {};  // long, short
+  while (const auto got = b_.Poll()) ++arrived[got->bytes == 8 ? 1 : 0];
+  EXPECT_GE(arrived[0], 1u);
+  EXPECT_EQ(arrived[1] + a_.engine().counters().tx_fragments_lost, 30u);
 }
 
 TEST_F(RudFragments, WithoutAWindowFragmentsAreDropped) {

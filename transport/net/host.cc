@@ -22,7 +22,10 @@ Host::Host(const HostConfig& config)
                    .max_groups = config.max_groups,
                    .seed = HashKey(config.seed, 2, 0)},
                   &addresses_),
-      reassembly_(config.keeper) {
+      reassembly_(config.keeper),
+      // Network derives 3 and 4.
+      identification_order_(
+          {{HashKey(config.seed, 5, 0), HashKey(config.seed, 5, 1)}}, 16) {
   URNIC_CHECK(config.vlan < 4095);
   SetAddresses(std::move(config_.addresses));
 }
@@ -125,14 +128,18 @@ RxVerdict Host::CheckDatagram() const {
   if (message[0].size() < sizeof(wire::Udp)) return RxVerdict::kBadUdpLength;
   const auto& udp = *reinterpret_cast<const wire::Udp*>(message[0].data());
   if (udp.dst_port.value() != wire::kRudUdpPort) return RxVerdict::kIpFragment;
-  return udp.length.value() == bytes ? RxVerdict::kRudFragments
-                                     : RxVerdict::kBadUdpLength;
+  // Over IPv6 it may be a little longer than what TakeDatagram() has room for.
+  return udp.length.value() == bytes &&
+                 bytes - sizeof(wire::Udp) <= wire::kRoceMaxBytes
+             ? RxVerdict::kRudFragments
+             : RxVerdict::kBadUdpLength;
 }
 
 uint32_t Host::TakeDatagram(std::span<uint8_t> out) {
   size_t skip = sizeof(wire::Udp);
   size_t bytes = 0;
   for (const auto& piece : reassembly_.message()) {
+    URNIC_CHECK(piece.size() - skip <= out.size() - bytes);
     std::copy(piece.begin() + static_cast<std::ptrdiff_t>(skip), piece.end(),
               out.begin() + static_cast<std::ptrdiff_t>(bytes));
     bytes += piece.size() - skip;
@@ -143,9 +150,9 @@ uint32_t Host::TakeDatagram(std::span<uint8_t> out) {
 }
 
 uint32_t Host::DrawIdentification() {
-  constexpr uint64_t kIdentifications = 5;  // Network derives 3 and 4
-  return static_cast<uint32_t>(
-      HashKey(config_.seed, kIdentifications, ++identifications_));
+  const uint32_t number = ++identifications_;
+  // IPv4 has the lower half only.
+  return (number & 0xffff0000) | identification_order_(number & 0xffff);
 }
 
 void Host::AnswerEcho(const wire::FrameView& request,

@@ -19,6 +19,7 @@
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/frame_keeper.h"
+#include "transport/base/permutation.h"
 #include "transport/base/time.h"
 #include "transport/net/addresses.h"
 #include "transport/net/adjacency.h"
@@ -179,7 +180,8 @@ class Host {
   // what follows the UDP header, and returns its length. REQUIRES: out.size()
   // >= wire::kRoceMaxBytes
   uint32_t TakeDatagram(std::span<uint8_t> out);
-  // For the fragments of a packet. Nobody can predict it.
+  // For the fragments of a packet. Nobody can predict it, and it comes again
+  // only after 2^16 others.
   uint32_t DrawIdentification();
 
   // --- Multicast groups: net/membership.h ------------------------------------
@@ -237,7 +239,8 @@ class Host {
   std::optional<TcpTooBig> tcp_too_big_;
   Membership membership_;
   Reassembly reassembly_;
-  uint64_t identifications_ = 0;  // drawn so far
+  uint32_t identifications_ = 0;  // drawn so far
+  const Permutation identification_order_;
   bool keeps_datagrams_ = false;
 };
 

@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -61,7 +64,13 @@ class ReassemblyTest : public ::testing::TestWithParam<bool> {
       wire::FrameView view;
       const V shape =
           wire::ParseFrame(received.bytes.data(), received.bytes.size(), view);
-      return host_->OnFrame(view, shape, received, now_, sink_);
+      const V verdict = host_->OnFrame(view, shape, received, now_, sink_);
+      // While the frame is there.
+      if (verdict == V::kRudFragments) {
+        datagram_.resize(wire::kRoceMaxBytes);
+        datagram_.resize(host_->TakeDatagram(datagram_));
+      }
+      return verdict;
     });
   }
   // The verdict on a fragment with this part of a message.
@@ -84,6 +93,7 @@ class ReassemblyTest : public ::testing::TestWithParam<bool> {
     host_->OnTimer(now_, sink_);
   }
 
+  std::vector<uint8_t> datagram_;  // that was handed over last
   testing::HostFrames frames_;
   testing::HostSink sink_;
   testing::Answers answers_;
@@ -201,6 +211,38 @@ TEST_P(ReassemblyTest, OnlyEchoRequestsAreAnswered) {
 }
 
 //= RFC 6980 5
+// Datagrams of RUD, of which the longest over IPv6 has no room.
+TEST_P(ReassemblyTest, DatagramsOfRudAreHandedOver) {
+  const auto give = [&](uint32_t identification, uint16_t port, size_t bytes) {
+    FrameBytes message(bytes);
+    wire::Udp udp;
+    udp.dst_port = wire::Be<uint16_t>(port);
+    udp.length = wire::Be<uint16_t>(static_cast<uint16_t>(bytes));
+    std::memcpy(message.data(), &udp, sizeof(udp));
+    std::iota(message.begin() + sizeof(udp), message.end(), uint8_t{1});
+    FragmentOf of = Of(identification);
+    of.protocol = wire::kIpProtocolUdp;
+    V last = V::kAccept;
+    for (const FrameBytes& frame : FragmentFrames(of, message, 1440))
+      last = Give(frame);
+    return last;
+  };
+  EXPECT_EQ(give(1, wire::kRudUdpPort, 4000), V::kIpFragment) << "no window";
+  host_->KeepDatagrams(true);
+  EXPECT_EQ(give(2, 53, 4000), V::kIpFragment) << "another port";
+  for (const size_t bytes : {size_t{2000}, wire::kRoceMaxBytes + size_t{8}}) {
+    ASSERT_EQ(give(static_cast<uint32_t>(bytes), wire::kRudUdpPort, bytes),
+              V::kRudFragments);
+    std::vector<uint8_t> wanted(bytes - 8);
+    std::iota(wanted.begin(), wanted.end(), uint8_t{1});
+    EXPECT_TRUE(datagram_ == wanted) << bytes;
+  }
+  if (GetParam()) {
+    EXPECT_EQ(give(5, wire::kRudUdpPort, 65535), V::kBadUdpLength);
+  }
+  EXPECT_EQ(frames_.kept(), 0u);
+}
+
 TEST_P(ReassemblyTest, FragmentedNeighbourDiscoveryIsIgnored) {
   if (!GetParam()) GTEST_SKIP() << "IPv4 has ARP";
   FrameBytes message = Message(1, 100);

@@ -86,8 +86,10 @@ void Source::BeginTransfer(Context& context, bool awaits) {
   context.tid = command_.tid;
   context.is_own = awaits;
   context.state = awaits ? ContextState::kAwaiting : ContextState::kIdle;
-  context.counter = command_.counter;
-  context.count_only = (command_.flags & URNIC_RUD_COUNT_ONLY) != 0;
+  // Each member would be counted, and once for each attempt.
+  context.counter = context.to_group ? 0 : command_.counter;
+  context.count_only =
+      !context.to_group && (command_.flags & URNIC_RUD_COUNT_ONLY) != 0;
 }
 
 [[gnu::always_inline]] inline urnic_rud_status Source::BeginWrite() {
@@ -211,7 +213,7 @@ urnic_rud_status Source::BeginCancel() {
   if (command_.tid <= context->tid) return URNIC_RUD_OLD_TID;
   Forget(contexts_.NumberOf(*context));
   context->state = ContextState::kIdle;
-  context->is_own = context->owes_target = false;
+  context->is_own = context->owes_target = context->to_group = false;
   context->tid = command_.tid;
   return URNIC_RUD_SENT;
 }

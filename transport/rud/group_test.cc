@@ -263,6 +263,22 @@ TEST_F(GroupTest, NobodyAsksAGroup) {
   EXPECT_EQ(Give(0, packet), RxVerdict::kRudNotForGroup);
 }
 
+// A write to one member that goes on with one to the group is no other.
+TEST_F(GroupTest, ARetryIsNotCountedEither) {
+  Post(Command(Tid(1)));
+  urnic_rud_send retry = CommandFor(0, Tid(1, 1));
+  retry.counter = 3;
+  for (const Bytes& packet : Post(retry))
+    EXPECT_EQ(Give(0, packet), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(0), std::vector{RxVerdict::kAccept});
+  EXPECT_EQ(source_.rnic.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+  urnic_rud_send ask = {};
+  ask.opcode = URNIC_RUD_ASK_COUNTER;
+  ask.counter = 3;
+  Post(ask);
+  EXPECT_EQ(source_.rnic.Poll()->value, 0u);
+}
+
 TEST_F(GroupTest, TheContextWaitsUntilItHasAnotherTransfer) {
   const std::vector<Bytes> packets = Post(Command(Tid(1)));
   for (const Bytes& packet : packets)

@@ -61,7 +61,7 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   context->state = ContextState::kSending;
   context->notify = WishesOf(packet);
   context->counter = 0;
-  context->counted = context->count_only = false;
+  context->counted = context->count_only = context->to_group = false;
   context->to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
   context->total = read.total.value();
   context->stride = read.stride.value();

@@ -70,7 +70,8 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   const bool is_third = packet.type == wire::RudType::kThirdData;
   // What the owner reads comes from its source only.
   if (IsBusy(context)) {
-    if (is_new || is_third || !IsReading(context)) return RxVerdict::kRudBusy;
+    if (is_new || is_third || packet.group != nullptr || !IsReading(context))
+      return RxVerdict::kRudBusy;
     if (!IsOfRead(context, packet)) return RxVerdict::kRudMismatch;
   }
   if (is_new && (TransferOf(tid) != TransferOf(context.tid) ||

@@ -90,17 +90,14 @@ absl::Status JoinRudGroup(Qp& qp, const wire::Gid& group, uint32_t peer,
     return refuse(ErrorCode::kBadAddress, wire::IpText(group),
                   " is not the address of a group");
   }
-  if (as.contexts.size() > RudWindow::kMaxGroupContexts) {
-    return refuse(ErrorCode::kNoPlace, as.contexts.size(), " contexts, of ",
-                  RudWindow::kMaxGroupContexts);
-  }
   Engine::ControlScope scope(qp.device().engine());
   RudWindow& window = WindowOf(qp);
   Network& network = qp.device().network();
   const RudPeer* const source = window.FindPeer(peer);
   if (source == nullptr || source->path.multicast)
     return refuse(ErrorCode::kBadAttribute, peer, " is not a peer");
-  if (window.IsInGroup(group, peer)) {
+  // Also as another peer with the same window, at another address of ours.
+  if (window.FindGroup(group, source->path.remote, source->window) != nullptr) {
     return refuse(ErrorCode::kNumberTaken, "it is in ", wire::IpText(group),
                   " already");
   }

@@ -30,10 +30,13 @@ absl::StatusOr<uint32_t> AddRudPeer(Qp& qp, const RudPeerRequest& request);
 // not a peer.
 absl::Status RemoveRudPeer(Qp& qp, uint32_t number);
 
+// Of one group.
+inline constexpr uint32_t kMaxRudGroupContexts = 4096;
+
 // From now on the window takes what this peer sends to the group.
 // INVALID_ARGUMENT: not the address of a group, no such peer, contexts that are
 // not the window's. ALREADY_EXISTS. RESOURCE_EXHAUSTED: RudWindow::kMaxGroups,
-// kMaxGroupContexts, or a limit of Network::JoinGroup().
+// or a limit of Network::JoinGroup(). REQUIRES: at most kMaxRudGroupContexts.
 absl::Status JoinRudGroup(Qp& qp, const wire::Gid& group, uint32_t peer,
                           const rud::Membership& as);
 // INVALID_ARGUMENT: the window is not in it.

@@ -181,6 +181,8 @@ TEST_F(RudGroup, WhatIsRefused) {
   EXPECT_EQ(join([](auto& attr) { attr.peer ^= 1; }), EINVAL) << "no such peer";
   EXPECT_EQ(join([&](auto& attr) { attr.contexts = &member.context; }), EINVAL)
       << "of another window";
+  EXPECT_EQ(join([](auto& attr) { attr.contexts = nullptr; }), EINVAL);
+  EXPECT_EQ(join([](auto& attr) { attr.count = UINT32_MAX; }), ENOMEM);
   EXPECT_EQ(urnic_dv_leave_group(members_[1].window->qp(), &group_,
                                  members_[1].source),
             EINVAL)

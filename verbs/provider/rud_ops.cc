@@ -125,6 +125,15 @@ int JoinGroup(ibv_qp* qp, const urnic_dv_group_attr* attr) {
   if (window == nullptr) return EINVAL;
   if (attr->comp_mask != 0)
     return RefuseMask(qp->context, "join_group", attr->comp_mask);
+  if (attr->count > control::kMaxRudGroupContexts ||
+      (attr->count != 0 && attr->contexts == nullptr)) {
+    return Fail(qp->context,
+                Refusal(attr->contexts == nullptr ? ErrorCode::kBadAttribute
+                                                  : ErrorCode::kNoPlace,
+                        absl::StrCat("join_group: ", attr->count,
+                                     " contexts, of at most ",
+                                     control::kMaxRudGroupContexts)));
+  }
   rud::Membership as;
   as.key = attr->key;
   for (uint32_t i = 0; i < attr->count; ++i)
