@@ -28,7 +28,8 @@ extern "C" {
 
 /* Bytes of payload in the entry itself. */
 #define URNIC_RUD_INLINE 32u
-/* Bytes of a slot, at most: the payload of the longest UDP packet, in lines. */
+/* Bytes of a slot, at most: what fits in the longest UDP packet beside our
+ * headers, in whole lines. */
 #define URNIC_RUD_MAX_SLOT 65408u
 /* Packets of one transfer. */
 #define URNIC_RUD_MAX_PACKETS 64u
@@ -40,10 +41,9 @@ extern "C" {
 
 /* urnic_rud_send.opcode */
 enum urnic_rud_opcode {
-  /* To the receive FIFO of `window`. It may be as long as a slot: if the link's
-   * packets are shorter, it goes in IP fragments, and is lost if one of them
-   * is.
-   */
+  /* To the receive FIFO of `window`. The packet may be as long as a slot of
+   * both ends. If the link's packets are shorter, it goes in IP fragments, and
+   * is lost if one of them is. */
   URNIC_RUD_PACKET = 1,
   URNIC_RUD_WRITE = 2,
   URNIC_RUD_READ = 3,
@@ -57,8 +57,8 @@ enum urnic_rud_opcode {
    * URNIC_RUD_PACKET that come to the receive FIFO. */
   URNIC_RUD_COUNT_ARRIVALS = 8,
   URNIC_RUD_DROP_HELD = 9, /* commands that wait for `counter` */
-  /* Ends what `local_context` does, and tells nobody. What comes for it with a
-   * smaller tid is dropped. */
+  /* Ends what `local_context` does, and tells nobody. What comes for it with
+   * this tid or a smaller one is dropped. */
   URNIC_RUD_CANCEL = 10,
 };
 
@@ -117,12 +117,13 @@ enum urnic_rud_status {
  * A group (urnic_dv_join_group()) takes packets and writes. `context` is a
  * number in the group, and `remote_pvo` an offset in its memory; both are the
  * same for all members. Of a write that notifies the source, each member sends
- * a completion, whose `peer` tells them apart, and may send it again. So the
- * local context waits until it has another transfer, or is cancelled, and no
- * counter counts. What a member has missed is written to its own window, with
- * its own context and PVO, from the same local context, with a larger tid of
- * the same transfer. The answer of a member (URNIC_RUD_GOT_STATE) has the tid
- * that it was asked with: it places nothing with smaller ones.
+ * a completion, perhaps more than once; its `peer` tells members apart. The
+ * RNIC does not know how many members there are, so the local context stays in
+ * use until it has another transfer or is cancelled, and no counter counts.
+ * What a member has missed is written to its own window, with its own context
+ * and PVO, from the same local context, with a larger tid of the same transfer.
+ * The answer of a member (URNIC_RUD_GOT_STATE) has the tid that it was asked
+ * with: from then on, the member places nothing with a smaller one.
  *
  * When the transfer of a command is complete, its `counter` increases by one,
  * and only once for a transfer, however many attempts it takes. That goes for
@@ -206,7 +207,8 @@ struct urnic_rud_receive {
     uint64_t value;   /* of a counter; unsent: enum urnic_rud_status */
   };
   union {
-    /* Refusal; data: that of its command for this end, any value. */
+    /* Data: `remote_pvo` of the write, or `local_pvo` of the read. Refusal:
+     * what was refused; of a write beyond a member's memory, the offset. */
     uint64_t pvo;
     uint64_t held; /* counter: commands that wait for it */
   };

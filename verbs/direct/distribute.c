@@ -9,8 +9,9 @@
  *   urnic run --port iface:eth0 --addr 10.1.0.2/24 -- ./distribute receive \
  *       SENDER FILE
  *
- * They find each other by TCP port 18516 of the kernel, and say there what the
- * others need to know.
+ * SENDER is a name or an address of the sender's kernel, whose TCP port 18516
+ * the members connect to. There they say what the others need to know. If a
+ * member ends, so do all.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -18,6 +19,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,15 +28,15 @@
 
 #include "example_end.h"
 
-#define TCP_PORT "18516"
-
 enum {
+  kTcpPort = 18516,
   kMembers = 64,      /* at most */
   kContexts = 4,      /* units on their way */
   kPackets = 64,      /* of a unit */
   kPatienceUs = 2000, /* for the answers to a unit */
-  /* Each takes two attempts, of which a transfer has 255. */
-  kTries = 120,
+  kTries = 100,       /* without an answer of a member */
+  /* Of a transfer, at most; then it is another one, which begins anew. */
+  kAttempts = 250,
 };
 
 /* What the two sides say. The numbers are those of the machine: all hosts are
@@ -116,6 +118,7 @@ static int64_t now_us(void) {
 struct member {
   int tcp;
   uint32_t peer;
+  int tries; /* since it has answered */
   struct answer is;
 };
 
@@ -127,7 +130,6 @@ struct unit {
   uint32_t bytes;   /* 0: the context is free */
   uint64_t missing; /* members that have not answered: a bit for each */
   int64_t due;
-  int tries;
 };
 
 static struct member members[kMembers];
@@ -166,21 +168,24 @@ static void post_when_possible(const struct urnic_rud_send* command) {
   post(&self, command);
 }
 
-static void begin(struct unit* unit, uint64_t offset, uint64_t end) {
+/* All of the unit, as a transfer of its own. */
+static void send_to_group(struct unit* unit) {
   unit->tid = ((unit->tid >> 8) + 1) << 8;
-  unit->offset = offset;
-  unit->bytes = (uint32_t)(end - offset < (uint64_t)stride * kPackets
-                               ? end - offset
-                               : (uint64_t)stride * kPackets);
   unit->missing = ~(uint64_t)0 >> (64 - member_count);
-  unit->tries = 0;
   unit->due = now_us() + kPatienceUs;
   struct urnic_rud_send command = command_of(unit);
   command.peer = group_peer;
   command.context = (uint64_t)(unit - units); /* its number in the group */
-  command.remote_pvo = offset;
+  command.remote_pvo = unit->offset;
   post_when_possible(&command);
   sent += (uint64_t)__builtin_popcountll(command.packets);
+}
+
+static void begin(struct unit* unit, uint64_t offset, uint64_t end) {
+  const uint64_t most = (uint64_t)stride * kPackets;
+  unit->offset = offset;
+  unit->bytes = (uint32_t)(end - offset < most ? end - offset : most);
+  send_to_group(unit);
 }
 
 /* To one member: what it lacks of the unit, or the question what that is. */
@@ -197,10 +202,11 @@ static struct urnic_rud_send to_member(struct unit* unit,
 
 static void ask(struct unit* unit) {
   const int first = __builtin_ctzll(unit->missing);
-  if (++unit->tries > kTries) {
-    fprintf(stderr, "member %d does not answer\n", first);
+  if (++members[first].tries > kTries) {
+    fprintf(stderr, "member %d does not answer\n", first + 1);
     exit(1);
   }
+  if ((unit->tid & 0xff) > kAttempts) return send_to_group(unit);
   struct urnic_rud_send command = to_member(unit, &members[first]);
   command.opcode = URNIC_RUD_ASK_STATE;
   command.notify = 0;
@@ -218,10 +224,11 @@ static void handle(const struct urnic_rud_receive* got) {
       got->tid >> 8 != unit->tid >> 8 || (unit->missing >> who & 1) == 0) {
     return;
   }
+  members[who].tries = 0;
   if (got->type == URNIC_RUD_GOT_COMPLETION) {
     unit->missing &= ~((uint64_t)1 << who);
     if (unit->missing == 0) unit->bytes = 0;
-  } else if (got->type == URNIC_RUD_GOT_STATE) {
+  } else if (got->type == URNIC_RUD_GOT_STATE && got->tid == unit->tid) {
     struct urnic_rud_send command = to_member(unit, &members[who]);
     command.packets &= ~got->arrived;
     if (command.packets == 0) return; /* the completion is on its way */
@@ -229,7 +236,7 @@ static void handle(const struct urnic_rud_receive* got) {
     sent_again += (uint64_t)__builtin_popcountll(command.packets);
     unit->due = now_us() + kPatienceUs;
   } else if (got->type == URNIC_RUD_GOT_REFUSAL) {
-    fprintf(stderr, "member %d refuses its memory\n", who);
+    fprintf(stderr, "member %d refuses its memory\n", who + 1);
     exit(1);
   }
 }
@@ -254,21 +261,28 @@ static void send_file(uint64_t bytes) {
   } while (open != 0 || next < bytes);
 }
 
+/* For both families, if the kernel has IPv6. */
+static int listen_for(int count) {
+  const int yes = 1, no = 0;
+  const struct sockaddr_in6 any6 = {.sin6_family = AF_INET6,
+                                    .sin6_port = htons(kTcpPort)};
+  const struct sockaddr_in any4 = {.sin_family = AF_INET,
+                                   .sin_port = htons(kTcpPort)};
+  int fd = socket(AF_INET6, SOCK_STREAM, 0);
+  const int six = fd >= 0;
+  if (!six) fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0) die("socket", errno);
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (six) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+  const int bound = six ? bind(fd, (const struct sockaddr*)&any6, sizeof(any6))
+                        : bind(fd, (const struct sockaddr*)&any4, sizeof(any4));
+  if (bound != 0 || listen(fd, count) != 0) die("TCP port 18516", errno);
+  return fd;
+}
+
 /* The stride is what all links take. */
 static void meet(int count, uint64_t bytes) {
-  const struct addrinfo how = {.ai_flags = AI_PASSIVE,
-                               .ai_family = AF_INET6,
-                               .ai_socktype = SOCK_STREAM};
-  struct addrinfo* at = NULL;
-  if (getaddrinfo(NULL, TCP_PORT, &how, &at) != 0) die("getaddrinfo", EINVAL);
-  const int listener = socket(at->ai_family, SOCK_STREAM, 0);
-  const int yes = 1;
-  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  if (listener < 0 || bind(listener, at->ai_addr, at->ai_addrlen) != 0 ||
-      listen(listener, count) != 0) {
-    die("port " TCP_PORT, errno);
-  }
-  freeaddrinfo(at);
+  const int listener = listen_for(count);
   struct offer offer = {.gid = own_gid(),
                         .window = self.at.number,
                         .key = self.at.key,
@@ -294,7 +308,6 @@ static void meet(int count, uint64_t bytes) {
 }
 
 static int send_to_all(const char* path, int count) {
-  if (count < 1 || count > kMembers) die("MEMBERS: 1 to 64", EINVAL);
   const int file = open(path, O_RDONLY);
   struct stat stat;
   if (file < 0 || fstat(file, &stat) != 0) die(path, errno);
@@ -323,30 +336,46 @@ static int send_to_all(const char* path, int count) {
 
 /* --- A member ------------------------------------------------------------ */
 
+/* The sender may start later: 10 s. */
 static int connect_to(const char* host) {
   const struct addrinfo how = {.ai_socktype = SOCK_STREAM};
-  struct addrinfo* at = NULL;
-  if (getaddrinfo(host, TCP_PORT, &how, &at) != 0) die(host, ENOENT);
-  /* The sender may start later. */
+  struct addrinfo* list = NULL;
+  char port[8];
+  snprintf(port, sizeof(port), "%d", kTcpPort);
+  const int error = getaddrinfo(host, port, &how, &list);
+  if (error != 0) {
+    fprintf(stderr, "%s: %s\n", host, gai_strerror(error));
+    exit(1);
+  }
+  int why = ETIMEDOUT;
   for (int i = 0; i < 100; ++i) {
-    const int fd = socket(at->ai_family, SOCK_STREAM, 0);
-    if (connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
-      freeaddrinfo(at);
-      return fd;
+    for (const struct addrinfo* at = list; at != NULL; at = at->ai_next) {
+      const int fd = socket(at->ai_family, SOCK_STREAM, 0);
+      if (fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
+        freeaddrinfo(list);
+        return fd;
+      }
+      why = errno;
+      if (fd >= 0) close(fd);
     }
-    close(fd);
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
   }
-  die(host, ETIMEDOUT);
+  die(host, why);
   return -1;
 }
 
 static int receive_file(const char* host, const char* path) {
+  /* It gets its name when it is whole. */
+  char part[4096];
+  if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
+    die(path, ENAMETOOLONG);
+  const int file = open(part, O_RDWR | O_CREAT | O_TRUNC, 0666);
+  if (file < 0) die(part, errno);
   const int tcp = connect_to(host);
   struct offer offer;
   read_all(tcp, &offer, sizeof(offer));
-  const int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
-  if (file < 0 || ftruncate(file, (off_t)offer.bytes) != 0) die(path, errno);
+  int error = posix_fallocate(file, 0, (off_t)offer.bytes);
+  if (error != 0) die(part, error);
   void* const memory =
       mmap(NULL, offer.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) die(path, errno);
@@ -356,7 +385,7 @@ static int receive_file(const char* host, const char* path) {
                           .max_payload = self.at.max_payload,
                           .pvo = register_all(memory, offer.bytes)};
   const uint32_t sender = add_peer(&offer.gid, offer.window, offer.key);
-  int error = urnic_dv_acquire_contexts(self.qp, kContexts, answer.contexts);
+  error = urnic_dv_acquire_contexts(self.qp, kContexts, answer.contexts);
   if (error != 0) die("urnic_dv_acquire_contexts", error);
   const struct urnic_dv_group_attr attr = {.group = offer.group,
                                            .peer = sender,
@@ -370,23 +399,29 @@ static int receive_file(const char* host, const char* path) {
   write_all(tcp, &answer, sizeof(answer));
   char done;
   read_all(tcp, &done, 1);
+  if (rename(part, path) != 0) die(path, errno);
   printf("%llu bytes in %s\n", (unsigned long long)offer.bytes, path);
   return 0;
 }
 
 int main(int argc, char** argv) {
   const int sends = argc == 4 && strcmp(argv[1], "send") == 0;
-  if (!sends && (argc != 4 || strcmp(argv[1], "receive") != 0)) {
+  char* end = NULL;
+  const long count = sends ? strtol(argv[3], &end, 10) : 0;
+  if (sends ? *end != 0 || count < 1 || count > kMembers
+            : argc != 4 || strcmp(argv[1], "receive") != 0) {
     fprintf(stderr,
-            "usage: %s send FILE MEMBERS\n"
-            "       %s receive SENDER FILE\n",
+            "usage: %s send FILE MEMBERS (1 to 64)\n"
+            "       %s receive SENDER FILE\n"
+            "SENDER: a name or address of the sender's kernel, not its RNIC\n",
             argv[0], argv[0]);
     return 2;
   }
+  signal(SIGPIPE, SIG_IGN);
   struct ibv_pd* const pd = open_device();
   open_end(&self, pd);
-  const int result = sends ? send_to_all(argv[2], atoi(argv[3]))
-                           : receive_file(argv[2], argv[3]);
+  const int result =
+      sends ? send_to_all(argv[2], (int)count) : receive_file(argv[2], argv[3]);
   close_end(&self);
   close_device(pd);
   return result;

@@ -51,7 +51,7 @@ struct urnic_dv_window {
   uint32_t number; /* qp->qp_num */
   uint32_t job;
   uint32_t key;         /* protection key: its peers must know it */
-  uint32_t max_payload; /* bytes of a packet: the longest stride */
+  uint32_t max_payload; /* the longest stride, in bytes */
   uint32_t slot_bytes;
   uint32_t send_entries;
   uint32_t receive_entries;
@@ -94,9 +94,10 @@ int urnic_dv_remove_peer(struct ibv_qp* window, uint32_t peer);
  * packets name numbers that all members agree on: the place of a context in
  * `contexts`, and an offset from `pvo`. Reliability is the upper layer's, as
  * anywhere (verbs/abi/rud_abi.h): what a member has missed is sent to it alone.
- * Packets of a group bear its key, and none of a context. So old ones would be
- * placed by a member that comes with other contexts: it first raises their tids
- * (URNIC_RUD_CANCEL) to the source's, or the group takes another key. */
+ * Packets to a group carry the group's key, but no key of a context. So a
+ * member that joins again with new contexts would take old packets: it first
+ * raises their tids to the source's (URNIC_RUD_CANCEL), or all agree on a new
+ * key. */
 struct urnic_dv_group_attr {
   uint64_t comp_mask;  /* must be 0 */
   union ibv_gid group; /* an IP multicast address; IPv4 as ::ffff:239.1.2.3 */
@@ -107,11 +108,12 @@ struct urnic_dv_group_attr {
   uint64_t pvo;             /* where offset 0 is .. */
   uint64_t bytes;           /* .. and how much of it; more is refused */
 };
-/* Tells the network, too (IGMP, MLD). EBUSY: the window is in the group for
- * this source. ENOMEM: too many groups or contexts. */
+/* Tells the network, too (IGMP, MLD). EINVAL: not the address of a group, no
+ * such peer, or a context that is not the window's. EBUSY: the window is in the
+ * group for this source. ENOMEM: too many groups or contexts. */
 int urnic_dv_join_group(struct ibv_qp* window,
                         const struct urnic_dv_group_attr* attr);
-/* So do the ends of the peer and of the window. */
+/* Removing the peer, or destroying the window, leaves the group, too. */
 int urnic_dv_leave_group(struct ibv_qp* window, const union ibv_gid* group,
                          uint32_t peer);
 
