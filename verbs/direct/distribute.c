@@ -35,7 +35,7 @@ enum {
   kPackets = 64,      /* of a unit */
   kPatienceUs = 2000, /* for the answers to a unit */
   kTries = 100,       /* without an answer of a member */
-  /* Of a transfer, at most; then it is another one, which begins anew. */
+  /* Of a transfer, at most; then it is another one, which begins again. */
   kAttempts = 250,
 };
 
