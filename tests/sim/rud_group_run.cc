@@ -34,17 +34,6 @@ RudGroupRun::RudGroupRun(uint64_t seed) : random_(seed) {
   }
 }
 
-LinkConfig RudGroupRun::MakeLink() {
-  LinkConfig link;
-  link.delay = Duration::Microseconds(5 + random_.Below(100));
-  if (random_.OneIn(8)) return link;  // perfect
-  link.loss_ppm = static_cast<uint32_t>(random_.Below(150000));
-  link.duplicate_ppm = static_cast<uint32_t>(random_.Below(100000));
-  link.reorder_ppm = static_cast<uint32_t>(random_.Below(300000));
-  link.corrupt_ppm = static_cast<uint32_t>(random_.Below(50000));
-  return link;
-}
-
 void RudGroupRun::Boot(End& end, uint32_t number) {
   testing::RudEndConfig config;
   config.window = {.number = number, .job = kJob, .key = 0x1234};
@@ -78,11 +67,11 @@ void RudGroupRun::BootMember(uint32_t index) {
       [this, &member](const std::vector<RudInbox::Packet>& burst) {
         AtMember(member, burst);
       });
-  member.down.emplace(world_, random_.Next(), MakeLink(),
+  member.down.emplace(world_, random_.Next(), MakeRudLink(random_),
                       [&member](std::vector<uint8_t> packet) {
                         member.inbox->OnArrival(std::move(packet));
                       });
-  member.up.emplace(world_, random_.Next(), MakeLink(),
+  member.up.emplace(world_, random_.Next(), MakeRudLink(random_),
                     [this](std::vector<uint8_t> packet) {
                       source_.inbox->OnArrival(std::move(packet));
                     });

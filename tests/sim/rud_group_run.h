@@ -147,7 +147,6 @@ class RudGroupRun {
   void Boot(End& end, uint32_t number);
   void BootMember(uint32_t index);
   rud::Pvo Register(End& end, uint64_t offset, uint64_t bytes);
-  LinkConfig MakeLink();
 
   // The program of the source.
   void Begin(uint32_t slot);

@@ -1,17 +1,30 @@
 #pragma once
 
-// Packets on their way into a RUD window of a simulated RNIC: they arrive in
-// bursts, and old ones come again.
+// Packets on their way into a RUD window of a simulated RNIC: the link's
+// faults; they arrive in bursts, and old ones come again.
 
 #include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "tests/sim/link.h"
 #include "tests/sim/world.h"
 #include "transport/rud/types.h"
 
 namespace urnic::sim {
+
+// Of three windows and more; mostly with all faults.
+inline LinkConfig MakeRudLink(Random& random) {
+  LinkConfig link;
+  link.delay = Duration::Microseconds(5 + random.Below(100));
+  if (random.OneIn(8)) return link;  // perfect
+  link.loss_ppm = static_cast<uint32_t>(random.Below(150000));
+  link.duplicate_ppm = static_cast<uint32_t>(random.Below(100000));
+  link.reorder_ppm = static_cast<uint32_t>(random.Below(300000));
+  link.corrupt_ppm = static_cast<uint32_t>(random.Below(50000));
+  return link;
+}
 
 class RudInbox {
  public:

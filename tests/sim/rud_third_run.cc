@@ -18,22 +18,11 @@ RudThirdRun::RudThirdRun(uint64_t seed) : random_(seed) {
                       [this, &end](const std::vector<RudInbox::Packet>& burst) {
                         ReceiveBurst(end, burst);
                       });
-    end.link.emplace(world_, random_.Next(), MakeLink(),
+    end.link.emplace(world_, random_.Next(), MakeRudLink(random_),
                      [&end](std::vector<uint8_t> packet) {
                        end.inbox->OnArrival(std::move(packet));
                      });
   }
-}
-
-LinkConfig RudThirdRun::MakeLink() {
-  LinkConfig link;
-  link.delay = Duration::Microseconds(5 + random_.Below(100));
-  if (random_.OneIn(8)) return link;  // perfect
-  link.loss_ppm = static_cast<uint32_t>(random_.Below(150000));
-  link.duplicate_ppm = static_cast<uint32_t>(random_.Below(100000));
-  link.reorder_ppm = static_cast<uint32_t>(random_.Below(300000));
-  link.corrupt_ppm = static_cast<uint32_t>(random_.Below(50000));
-  return link;
 }
 
 void RudThirdRun::Boot(End& end, uint32_t number) {

@@ -89,7 +89,6 @@ class RudThirdRun {
   void Boot(End& end, uint32_t number);
   rud::Pvo Register(End& end, std::vector<uint8_t>& bytes);
   void TakeContexts(Slot& slot);
-  LinkConfig MakeLink();
   static uint64_t ContextOf(const Slot& slot, const End& end) {
     const auto& all = &end == slot.manager ? slot.managing : slot.served;
     return all[end.number - 1].value();

@@ -211,7 +211,7 @@ TEST_P(ReassemblyTest, OnlyEchoRequestsAreAnswered) {
 }
 
 //= RFC 6980 5
-// Datagrams of RUD, of which the longest over IPv6 has no room.
+// The longest UDP packet over IPv6 is longer than any of RUD, and is dropped.
 TEST_P(ReassemblyTest, DatagramsOfRudAreHandedOver) {
   const auto give = [&](uint32_t identification, uint16_t port, size_t bytes) {
     FrameBytes message(bytes);

@@ -18,8 +18,8 @@ struct RxPacket : wire::RudPacket {
   uint32_t peer = 0;
   // The peer with the address and window of the third header; 0: there is none.
   uint32_t third_peer = 0;
-  // It came to a group of which the window is a member. It lives until the
-  // burst ends.
+  // If the packet was sent to a group: how the window is a member. Valid until
+  // the burst ends.
   const Membership* group = nullptr;
   bool marked = false;  // by ECN
 };
