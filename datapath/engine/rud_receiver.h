@@ -62,7 +62,8 @@ class RudReceiver {
   uint32_t count_ = 0;
   // The last place is for a packet that turns out to be of another window.
   rud::RxPacket packets_[rud::kBurstMax + 1];
-  Placement placements_[rud::kBurstMax];
+  // A packet has one, or as many as its list has writes.
+  Placement placements_[4 * rud::kBurstMax];
   rte_mbuf* frames_[rud::kBurstMax];
   // A packet that came in fragments.
   const std::unique_ptr<uint8_t[]> datagram_ =

@@ -46,6 +46,7 @@ class RudWakeups {
   void Bind(const WakeRules& rules,
             std::vector<std::shared_ptr<WakeHandler>> handlers, Time now);
   size_t handlers() const { return handlers_.size(); }
+  const WakeRules& rules() const { return rules_; }
 
   // `published`: entries of the FIFO so far.
   void OnPublished(uint32_t published, Time now) {

@@ -178,7 +178,10 @@ FlowResult RudWindow::Result(Time now) {
   return result;
 }
 
+// Document C's table of windows, but for the key: who knows it may send here.
 void RudWindow::DescribeWork(Time, FactWriter& facts) const {
+  const rud::SendFifo& send = core_.send_fifo();
+  const rud::ReceiveFifo& receive = core_.receive_fifo();
   facts.Add("job", core_.config().job);
   facts.Add("held", uint64_t{core_.held()});
   facts.Add("contexts", static_cast<uint64_t>(owned_.size()));
@@ -186,6 +189,19 @@ void RudWindow::DescribeWork(Time, FactWriter& facts) const {
   facts.Add("peers",
             peers_.size() -
                 static_cast<uint64_t>(std::ranges::count_if(peers_, IsFree)));
+  facts.Add("send-entries", send.count());
+  facts.Add("send-waiting", send.Waiting());
+  facts.Add("receive-entries", receive.count());
+  facts.Add("receive-unread", receive.unread());
+  facts.Add("receive-discarded", receive.discarded());
+  facts.Add("slot-bytes", receive.slot_bytes());
+  facts.Add("packet-bytes", max_payload());
+  if (wakeups_ == nullptr) return;
+  facts.Add("handlers", static_cast<uint64_t>(wakeups_->handlers()));
+  if (wakeups_->rules().entries != WakeRules::kNever)
+    facts.Add("wake-entries", wakeups_->rules().entries);
+  if (wakeups_->rules().delay.ns() != 0)
+    facts.Add("wake-delay-ns", wakeups_->rules().delay.ns());
 }
 
 void RudWindow::ForEachPath(const std::function<void(net::Path&)>& visit) {

@@ -127,17 +127,16 @@ class RudWindow final : public EngineQp, public net::PathUsers {
 
   // Handles the packets of a burst, and executes their effects.
   // `on_verdict(RxVerdict)` is called for each, in order.
-  // `placements`: room for as many as there are packets.
+  // `placements`: memory for them, until they are executed.
   template <typename F>
   FlowResult OnBurst(std::span<const rud::RxPacket> packets,
-                     Placement* placements, FlowSink& sink, F&& on_verdict) {
+                     std::span<Placement> placements, FlowSink& sink,
+                     F&& on_verdict) {
     const rud::Task::Use use(task_);
-    Burst<F> burst{sink, on_verdict, placements};
+    Burst<F> burst{core_, sink, on_verdict, placements};
     core_.OnBurst(packets, burst);
     if (wakeups_ != nullptr && core_.TakeBegun()) wakeups_->OnBegun();
-    for (const Placement& placement : std::span(placements, burst.count)) {
-      if (!sink.ExecuteAlone(placement)) core_.OnPlacementFault(placement);
-    }
+    burst.Execute();
     core_.FinishBurst();
     return Result(sink.now());
   }
@@ -191,15 +190,25 @@ class RudWindow final : public EngineQp, public net::PathUsers {
 
   template <typename F>
   struct Burst {
-    void Place(const Placement& placement) { placements[count++] = placement; }
+    void Place(const Placement& placement) {
+      if (__builtin_expect(count == placements.size(), 0)) Execute();
+      placements[count++] = placement;
+    }
     void Count(RxVerdict verdict) {
       sink.Count(verdict);
       on_verdict(verdict);
     }
+    void Execute() {
+      for (const Placement& placement : placements.first(count)) {
+        if (!sink.ExecuteAlone(placement)) core.OnPlacementFault(placement);
+      }
+      count = 0;
+    }
 
+    rud::Window& core;
     FlowSink& sink;
     F& on_verdict;
-    Placement* const placements;
+    const std::span<Placement> placements;
     uint32_t count = 0;
   };
 

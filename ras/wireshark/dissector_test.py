@@ -14,6 +14,8 @@ import goldens  # noqa: E402 (the path must come first)
 
 SCRIPT = "ras/wireshark/urnic_rud.lua"
 PREFIX = "urnic_rud."
+FLAGS = ("fifo", "answers_read", "marked", "list")
+BYTES = ("tag", "payload", "write.data")
 TRUTHS = {"True": 1, "False": 0}
 
 
@@ -42,13 +44,13 @@ def fields(pcap, *names):
 
 def as_tshark_has_it(name, text):
     """A value of the reference as a number, or as hexadecimal digits."""
-    if name in ("tag", "payload"):
+    if name in BYTES:
         return text
     return int(text, 16) if name in goldens.rud.HEX else int(text)
 
 
 def as_we_have_it(name, text):
-    if name in ("tag", "payload"):
+    if name in BYTES:
         return text
     if name == "third.address":
         return int(goldens.rud.ipaddress.ip_address(text))
@@ -82,7 +84,7 @@ class Dissector(unittest.TestCase):
             values = packet.values
             with self.subTest(packet.name):
                 flags = sum(values["flags." + name] << bit for bit, name in
-                            enumerate(("fifo", "answers_read", "marked")))
+                            enumerate(FLAGS))
                 self.assertEqual(int(row["urnic_rud.flags"][0], 0), flags)
                 wishes = sum(values["notify." + name] << bit for bit, name in
                              enumerate(("source", "target", "third")))
@@ -91,11 +93,56 @@ class Dissector(unittest.TestCase):
                     self.assertEqual(int(row["urnic_rud.tid"][0], 0),
                                      values["tid.transfer"] << 8 |
                                      values["tid.attempt"])
-                if "pvo.key" in values:
+                if "pvo.key" in values and not packet.is_list:
                     self.assertEqual(int(row["urnic_rud.pvo"][0], 0),
-                                     values["pvo.key"] << 47 |
-                                     values["pvo.table"] << 42 |
-                                     values["pvo.offset"])
+                                     pvo_of(values, "pvo"))
+
+    def test_a_list_has_its_writes_and_no_other_pvo(self):
+        packets = goldens.good()
+        rows = fields("rud_good.pcap", "urnic_rud.pvo", "urnic_rud.write.pvo",
+                      "urnic_rud.write.bytes")
+        for packet, row in zip(packets, rows):
+            with self.subTest(packet.name):
+                if packet.is_list:
+                    self.assertNotIn("urnic_rud.pvo", row)
+                pvos = row.get("urnic_rud.write.pvo", [])
+                self.assertEqual([int(text, 0) for text in pvos],
+                                 [pvo_of(write.values, "write.pvo")
+                                  for write in packet.writes])
+                counts = row.get("urnic_rud.write.bytes", [])
+                self.assertEqual([int(text) for text in counts],
+                                 [len(write.data) for write in packet.writes])
+
+    def test_each_write_of_a_list_has_a_line_for_people(self):
+        packet = next(packet for packet in goldens.good()
+                      if packet.name == "list, of several, IPv6")
+        lines = tshark("-r", goldens.TESTDATA + "rud_good.pcap", "-V", "-Y",
+                       f"urnic_rud.key == {packet.values['key']}")
+        self.assertEqual(
+            [line.strip() for line in lines if "Write" in line],
+            [f"Write {i}: PVO 0x{pvo_of(write.values, 'write.pvo'):016x}, "
+             f"{len(write.data)} bytes"
+             for i, write in enumerate(packet.writes, 1)])
+        self.assertIn("1... = Payload is a list of writes: True",
+                      "\n".join(lines))
+
+    def test_a_bad_list_shows_the_writes_that_are_there(self):
+        bads = goldens.bad()
+        rows = fields("rud_bad.pcap", "urnic_rud.write.bytes",
+                      "urnic_rud.write.data", "urnic_rud.payload")
+        seen = {bad.name: row for bad, row in zip(bads, rows)}
+        row = seen["list, 9 bytes after a write"]
+        self.assertEqual(row["urnic_rud.write.bytes"], ["5"])
+        self.assertEqual(len(row["urnic_rud.payload"][0]), 2 * 9)
+        row = seen["list, the last of two says too many bytes"]
+        self.assertEqual(row["urnic_rud.write.bytes"], ["5", "6"])
+        self.assertEqual([len(text) for text in row["urnic_rud.write.data"]],
+                         [10, 10])
+        row = seen["list, 64 and a byte"]
+        self.assertEqual(len(row["urnic_rud.write.bytes"]), 64)
+        self.assertEqual(row["urnic_rud.payload"], ["31"])
+        row = seen["list of a third party"]
+        self.assertEqual(list(row), ["urnic_rud.payload"])
 
     def test_a_good_packet_has_no_expert_item(self):
         rows = fields("rud_good.pcap", "_ws.expert.message",
@@ -128,6 +175,8 @@ class Dissector(unittest.TestCase):
         self.assertRegex(line, "packet 0, 4 bytes at 0 of 4, tid 4711.2")
         line = lines[names.index("read, some of 64, IPv6")]
         self.assertIn("packets 0, 63 of 4096 bytes", line)
+        line = lines[names.index("list, of several, IPv4")]
+        self.assertRegex(line, "packet 0, 634 bytes at 0 of 634, .*list of 7$")
         line = lines[names.index("completion, of 32, IPv4")]
         self.assertIn("and 28 more", line)
 
@@ -165,7 +214,7 @@ class Dissector(unittest.TestCase):
         content = goldens.pcap([packet.frame() for packet in packets])
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "cut.pcap")
-            for snap in (43, 60, 66, 90, 128):
+            for snap in (43, 60, 66, 90, 128, 147):
                 with open(path, "wb") as file:
                     file.write(cut(content, snap))
                 lines = tshark("-r", path, "-T", "fields", "-e",
@@ -176,6 +225,11 @@ class Dissector(unittest.TestCase):
                     with self.subTest(f"{packet.name}, {snap} bytes"):
                         whole = len(packet.frame()) <= snap
                         self.assertEqual(line, "1\t\t" if whole else "\t\t")
+
+
+def pvo_of(values, name):
+    return (values[name + ".key"] << 47 | values[name + ".table"] << 42 |
+            values[name + ".offset"])
 
 
 def cut(content, snap):

@@ -53,7 +53,8 @@ end
 add("version", ProtoField.uint8, "Version", base.DEC, nil, 0xf0)
 add("type", ProtoField.uint8, "Type", base.DEC, TYPES, 0x0f)
 add("flags", ProtoField.uint8, "Flags", base.HEX)
-add("flags.unknown", ProtoField.uint8, "Unknown", base.HEX, nil, 0xf8)
+add("flags.unknown", ProtoField.uint8, "Unknown", base.HEX, nil, 0xf0)
+add_bit("flags.list", "Payload is a list of writes", 8)
 add_bit("flags.marked", "What it answers was marked by ECN", 4)
 add_bit("flags.answers_read", "Answers a read", 2)
 add_bit("flags.fifo", "Payload goes to the receive FIFO", 1)
@@ -100,6 +101,10 @@ add("notice.reason", ProtoField.uint8, "Reason", base.DEC, REASONS)
 add("notice.arrived", ProtoField.uint64, "Packets that have arrived", base.HEX)
 add_pvo("notice.pvo", "PVO that was refused")
 add_context("asker", "Context of the asker")
+add("write", ProtoField.none, "Write")
+add_pvo("write.pvo", "PVO")
+add("write.bytes", ProtoField.uint16, "Bytes of data", base.DEC)
+add("write.data", ProtoField.bytes, "Data")
 add("payload", ProtoField.bytes, "Payload")
 add("crc", ProtoField.uint32, "CRC32C", base.HEX)
 add("crc.status", ProtoField.uint8, "CRC status", base.DEC, CRC_STATES)
@@ -122,6 +127,8 @@ add_fault("number", "The transfer has no packet of this number")
 add_fault("packets", "The transfer has more than 64 packets")
 add_fault("stride", "A full packet has 0 bytes")
 add_fault("payload", "The payload is not that of this packet")
+add_fault("list", "Not a list of 1 to 64 whole writes")
+add_fault("list_flags", "A list for the FIFO, an answer or a third party")
 add_fault("mask", "Wants no packet, or one that the transfer does not have")
 add_fault("completions", "Not 1 to 32 whole entries")
 add_fault("status", "Unknown status")
@@ -269,10 +276,41 @@ local function track_data(packet, number, key, tid)
   if done then packet.tree:add(F["completed_in"], done):set_generated() end
 end
 
+-- Each write is 10 bytes and its data, and the last one ends with the payload.
+local function list(packet, cursor)
+  if not packet.is_list then return end
+  local tvb, whole, count, at = packet.tvb, cursor.tree, 0, cursor.at
+  local seen = math.min(packet.stop, tvb:len())
+  while count < 64 and at + 10 <= seen do
+    count = count + 1
+    local bytes = tvb(at + 8, 2):uint()
+    local there = math.min(bytes, seen - at - 10)
+    cursor.tree = whole:add(F["write"], tvb(at, 10 + there))
+    cursor.tree:set_text(string.format("Write %d: PVO 0x%s, %d bytes", count,
+                                       tvb(at, 8):bytes():tohex(true), bytes))
+    cursor:pvo("write.pvo")
+    cursor:add("write.bytes", 2)
+    if there > 0 then cursor:add("write.data", there) end
+    at = at + 10 + bytes
+  end
+  cursor.tree = whole
+  local left = packet.stop - at
+  -- A capture may hold less than the packet had.
+  local cut = left >= 10 and count < 64
+  if not cut and (left ~= 0 or count == 0) then packet.fault("list") end
+  packet.text = string.format("%s, list of %d%s", packet.text, count,
+                              cut and " or more" or "")
+end
+
 local function data(packet, cursor)
+  local has_flag = band(packet.flags, 8) ~= 0
+  packet.is_list = has_flag and packet.type == 1
+  if has_flag and (packet.type == 4 or band(packet.flags, 3) ~= 0) then
+    packet.fault("list_flags")
+  end
   local context = cursor:context("context")
   local tid = cursor:tid("tid")
-  cursor:pvo("pvo")
+  if packet.is_list then cursor:skip(8) else cursor:pvo("pvo") end
   local total = cursor:number("total", 4)
   local offset = cursor:number("offset", 4)
   local stride = cursor:number("stride", 2)
@@ -425,9 +463,10 @@ local function both(first, second)
 end
 -- The bytes of all headers, and who reads them after the base header.
 local READERS = {
-  [1] = { 68, data }, [2] = { 80, read }, [3] = { 112, both(read, third) },
-  [4] = { 100, both(data, third) }, [5] = { 40, fifo },
-  [6] = { 24, completion }, [7] = { 72, notice }, [8] = { 48, state_request },
+  [1] = { 68, both(data, list) }, [2] = { 80, read },
+  [3] = { 112, both(read, third) }, [4] = { 100, both(data, third) },
+  [5] = { 40, fifo }, [6] = { 24, completion }, [7] = { 72, notice },
+  [8] = { 48, state_request },
 }
 local HAS_PAYLOAD = { [1] = true, [4] = true, [5] = true, [6] = true }
 
@@ -448,10 +487,12 @@ end
 
 local function add_flags(packet, cursor)
   local flags, flags_item = cursor:add("flags", 1)
-  for _, name in ipairs({ "unknown", "marked", "answers_read", "fifo" }) do
+  for _, name in ipairs({ "unknown", "list", "marked", "answers_read",
+                          "fifo" }) do
     flags_item:add(F["flags." .. name], flags)
   end
-  if flags:uint() > 7 then packet.fault("flag") end
+  packet.flags = flags:uint()
+  if packet.flags > 15 then packet.fault("flag") end
   cursor:add("path", 1)
   local notify, notify_item = cursor:add("notify", 1)
   for _, name in ipairs({ "unknown", "third", "target", "source" }) do
@@ -481,7 +522,7 @@ local function dissect_rest(packet, cursor, said, reader)
     packet.fault("payload_bytes")
   end
   reader(packet, cursor)
-  local count = math.min(packet.payload, tvb:len() - cursor.at)
+  local count = math.min(packet.stop, tvb:len()) - cursor.at
   if packet.type ~= 6 and count > 0 then
     tree:add(F["payload"], tvb(cursor.at, count))
   end
@@ -519,7 +560,8 @@ local function dissect(packet)
   end
   -- A capture may hold less than the packet had.
   if tvb:len() < reader[1] then return name end
-  packet.payload = length - reader[1] - 4
+  packet.stop = length - 4
+  packet.payload = packet.stop - reader[1]
   if packet.type == 6 and tvb:len() < length - 4 then return name end
   dissect_rest(packet, cursor, said, reader[2])
   add_crc(packet, tvb, tree)

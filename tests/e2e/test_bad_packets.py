@@ -72,8 +72,9 @@ def frames_by_reason(victim):
         (send(body=b"odd", pad=2), "BadPadding"),
         (send(version=3), "BadBthVersion"),
         (send(ip_options=b"\1\1\1\1"), "IpOptions"),
-        # The first fragment of a packet and a later one.
-        (send(fragment=0x2000), "IpFragment"),
+        # The first fragment of a packet, not a multiple of eight bytes, and a
+        # later one.
+        (send(fragment=0x2000), "BadFragment"),
         (send(fragment=0x0009), "IpFragment"),
         (send(udp_length_error=8), "BadUdpLength"),
         (send(udp_length_error=-4), "BadUdpLength"),

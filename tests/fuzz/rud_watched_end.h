@@ -243,6 +243,7 @@ class RudWatchedEnd {
     URNIC_CHECK(complete_.count(transfer) == 0);
     URNIC_CHECK(refused_.count(transfer) == 0);
     placed_[transfer] += placement.bytes;
+    if (packet.is_list()) placed_[transfer] += sizeof(wire::RudListEntry);
   }
 
   // Payload comes from the rings or from memory that may be read.

@@ -46,6 +46,24 @@ def data(name, path, number, total, *, kind=rud.DATA_TYPE, stride=STRIDE,
     return rud.Packet(name, path, kind, payload, **values)
 
 
+def listed(name, path, counts, *, number=0, stride=1024, **fields):
+    """A packet that is a list of writes with so many bytes each."""
+    writes = rud.any_writes(f"{name}, {path.name}", counts)
+    return list_of(name, path, payload_of(writes), number=number,
+                   stride=stride, writes=writes, **fields)
+
+
+def payload_of(writes):
+    return b"".join(write.bytes() for write in writes)
+
+
+def list_of(name, path, payload, *, number=0, stride=1024, **fields):
+    """A list of which the payload may be anything."""
+    values = {"total": number * stride + len(payload), "flags__list": 1,
+              **fields}
+    return data(name, path, number, stride=stride, payload=payload, **values)
+
+
 def read(name, path, total, packets, *, kind=rud.READ_TYPE, stride=STRIDE,
          **fields):
     return rud.Packet(name, path, kind, total=total, stride=stride,
@@ -107,7 +125,39 @@ def good_on(path):
     yield rud.Packet("notice with reserved bits", path, rud.NOTICE_TYPE,
                      notice__reason=1, reserved__notice=(1 << 56) - 1)
     yield rud.Packet("state request", path, rud.STATE_TYPE)
+    yield from good_lists(path)
     yield from completed(path)
+
+
+def good_lists(path):
+    yield listed("list, of one", path, [8], notify__source=1)
+    yield listed("list, of one without data", path, [0], flags__marked=1)
+    yield listed("list, of several", path, [8, 0, 300, 0, 0, 1, 255],
+                 notify__source=1, notify__target=1)
+    yield listed("list, of 64", path, [i % 8 for i in range(rud.MAX_WRITES)],
+                 notify__source=1)
+    yield listed("list, of 64 without data", path, [0] * rud.MAX_WRITES,
+                 stride=640)
+    yield listed("list with reserved bits", path, [3, 5], reserved__data=0x77,
+                 pvo__key=0x1FFFF, pvo__table=1, pvo__offset=1 << 41)
+    # Each packet of a transfer is a list in itself.
+    yield listed("list, middle", path, [22, 22], number=1, stride=STRIDE,
+                 total=150, notify__source=1)
+    yield listed("list, last", path, [12], number=2, stride=STRIDE,
+                 notify__source=1)
+    ignored = {"flags__list": 1}
+    yield read("read, not a list", path, 8, 1, flags__fifo=1, **ignored)
+    yield read("third-party read, not a list", path, 100, 2,
+               kind=rud.THIRD_READ_TYPE, third__address=third("10.9.8.7"),
+               **ignored)
+    yield rud.Packet("FIFO, not a list", path, rud.FIFO_TYPE,
+                     rud.any_bytes("FIFO", 11), flags__fifo=1, **ignored)
+    yield rud.Packet("completion, not a list", path, rud.COMPLETION_TYPE,
+                     entries=[{"status": 0}], **ignored)
+    yield rud.Packet("notice, not a list", path, rud.NOTICE_TYPE,
+                     notice__reason=1, **ignored)
+    yield rud.Packet("state request, not a list", path, rud.STATE_TYPE,
+                     **ignored)
 
 
 def completed(path):
@@ -148,11 +198,12 @@ def bad_bases():
     for kind in (0, 9, 15):
         yield Bad(f"type {kind}", "RudMalformed", "type",
                   rud.Packet("t", IPV4, kind, rud.any_bytes("t", 60)))
-    for flag in (1, 16):
-        yield Bad(f"unknown flag {flag << 3}", "RudMalformed", "flag",
+    for flag in (1, 2, 4, 8):
+        yield Bad(f"unknown flag {flag << 4}", "RudMalformed", "flag",
                   data("f", IPV4, 0, 4, flags__unknown=flag))
-        yield Bad(f"unknown wish {flag << 3}", "RudMalformed", "wish",
-                  data("w", IPV6, 0, 4, notify__unknown=flag))
+    for wish in (1, 16):
+        yield Bad(f"unknown wish {wish << 3}", "RudMalformed", "wish",
+                  data("w", IPV6, 0, 4, notify__unknown=wish))
 
 
 def one_of(kind, path):
@@ -230,6 +281,54 @@ def bad_data():
                   payload=b"1")
 
 
+def bad_lists():
+    def one(name, payload, path=IPV4):
+        return Bad(f"list, {name}", "RudMalformed", "list",
+                   list_of(name, path, payload))
+
+    write, empty = rud.Write("w", 5).bytes(), rud.Write("e", 0).bytes()
+    yield one("of none", b"")
+    for count in (1, 7, 8, rud.WRITE_BYTES - 1):
+        yield one(f"{count} bytes", write[:count])
+        yield one(f"{count} bytes after a write", write + write[:count], IPV6)
+        yield one(f"{count} bytes after an empty write", empty + empty[:count])
+    for error, which in ((-1, "too few"), (1, "too many")):
+        wrong = rud.Write("w", 5, says=5 + error).bytes()
+        yield one(f"the last of two says {which} bytes", write + wrong)
+        yield one(f"the first of two says {which} bytes", wrong + empty)
+        yield one(f"one that says {which} bytes", wrong)
+    # The CRC has 4 bytes.
+    yield one("the CRC as data", rud.Write("w", 0, says=4).bytes())
+    yield one("of 65535 bytes", write + rud.Write("w", 5, says=65535).bytes())
+    for count in (65, 66, 100):
+        yield one(f"of {count}", empty * count)
+    yield one("65 with data", write * 65, IPV6)
+    yield one("64 and a byte", empty * 64 + b"1")
+    yield one("64, the last of which says too many bytes",
+              empty * 63 + rud.Write("w", 5, says=6).bytes())
+    # The rules of any transfer hold for lists, too.
+    two = rud.any_writes("two", [22, 22])
+    yield Bad("list, longer than the stride", "RudMalformed", "payload",
+              list_of("l", IPV4, payload_of(two), stride=63))
+    yield Bad("list, of another offset", "RudMalformed", "offset",
+              list_of("l", IPV6, payload_of(two), number=1, stride=64,
+                      offset=0))
+    yield from bad_list_flags()
+
+
+def bad_list_flags():
+    writes = payload_of(rud.any_writes("flags", [4, 0, 7]))
+    third_party = {"kind": rud.THIRD_DATA_TYPE, "third__address": 1}
+    for name, payload, fields in (
+            ("to the FIFO", writes, {"flags__fifo": 1}),
+            ("that answers a read", writes, {"flags__answers_read": 1}),
+            ("of a third party", writes, third_party),
+            # The flag is refused, whatever the payload is.
+            ("of a third party with other data", b"1234", third_party)):
+        yield Bad(f"list {name}", "RudMalformed", "list_flags",
+                  list_of("l", IPV4, payload, **fields))
+
+
 def bad_others():
     for kind, path in ((rud.READ_TYPE, IPV6), (rud.THIRD_READ_TYPE, IPV4)):
         for name, expert, total, packets, stride in (
@@ -276,8 +375,8 @@ def bad_crcs():
 
 
 def bad():
-    return [*bad_bases(), *bad_lengths(), *bad_data(), *bad_others(),
-            *bad_crcs()]
+    return [*bad_bases(), *bad_lengths(), *bad_data(), *bad_lists(),
+            *bad_others(), *bad_crcs()]
 
 
 def pcap(frames):

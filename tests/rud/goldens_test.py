@@ -37,6 +37,22 @@ class Goldens(unittest.TestCase):
         packet = goldens.data("size", goldens.IPV4, 0, 5)
         self.assertEqual(len(packet.bytes()), 72 + 5)
 
+    def test_a_write_of_a_list_is_10_bytes_and_its_data(self):
+        packet = goldens.listed("size", goldens.IPV4, [5, 0])
+        first, second = packet.writes
+        self.assertEqual(packet.bytes()[68:-4],
+                         pvo_of(first) + b"\0\x05" + first.data +
+                         pvo_of(second) + b"\0\0")
+        self.assertEqual(packet.values["total"], 25)
+        self.assertEqual(packet.bytes()[40:48], bytes(8))  # the header's PVO
+
+
+def pvo_of(write):
+    pvo = (write.values["write.pvo.key"] << 47 |
+           write.values["write.pvo.table"] << 42 |
+           write.values["write.pvo.offset"])
+    return pvo.to_bytes(8, "big")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -22,8 +22,8 @@ def part(name, layout):
 
 BASE = (
     ("version", 4), ("type", 4),
-    ("flags.unknown", 5), ("flags.marked", 1), ("flags.answers_read", 1),
-    ("flags.fifo", 1),
+    ("flags.unknown", 4), ("flags.list", 1), ("flags.marked", 1),
+    ("flags.answers_read", 1), ("flags.fifo", 1),
     ("path", 8),
     ("notify.unknown", 5), ("notify.third", 1), ("notify.target", 1),
     ("notify.source", 1),
@@ -50,6 +50,10 @@ COMPLETION = part("completion.source", CONTEXT) + part(
     "completion.tid", TID) + (("completion.status", 8), ("completion.path", 8),
                               ("completion.reserved", 16))
 COMPLETION_BYTES = 20
+# One of a list; its data follows.
+WRITE = part("write.pvo", PVO) + (("write.bytes", 16),)
+WRITE_BYTES = 10
+MAX_WRITES = 64
 
 (DATA_TYPE, READ_TYPE, THIRD_READ_TYPE, THIRD_DATA_TYPE, FIFO_TYPE,
  COMPLETION_TYPE, NOTICE_TYPE, STATE_TYPE) = range(1, 9)
@@ -96,6 +100,27 @@ def any_bytes(packet, count):
     while len(out) < count:
         out += hashlib.sha256(f"{packet}: {len(out)}".encode()).digest()
     return out[:count]
+
+
+class Write:
+    """One of a list. `says` is its length on the wire, if that is wrong."""
+    def __init__(self, name, count, says=None):
+        self.values = {field: any_value(name, field, bits)
+                       for field, bits in WRITE}
+        self.values["write.bytes"] = count if says is None else says
+        self.data = any_bytes(f"{name} data", count)
+
+    def bytes(self):
+        return encode(WRITE, self.values) + self.data
+
+    def fields(self):
+        lines = list(self.values.items())
+        return lines + [("write.data", self.data.hex())] * bool(self.data)
+
+
+def any_writes(name, counts):
+    """A list of writes that have so many bytes of data."""
+    return [Write(f"{name} {i}", count) for i, count in enumerate(counts)]
 
 
 def crc32c(data):
@@ -170,13 +195,16 @@ def ip_checksum(header):
 class Packet:
     """One packet: its fields, its payload, and what is on the wire."""
     # pylint: disable-next=too-many-arguments
-    def __init__(self, name, path, kind, payload=b"", entries=(), **fields):
+    def __init__(self, name, path, kind, payload=b"", entries=(), writes=(),
+                 **fields):
         """`fields`: "__" in a name stands for a dot. Those that are not given
-        have any value, flags and what is reserved are 0."""
+        have any value, flags and what is reserved are 0. A packet with
+        `entries` or `writes` has them as its payload."""
         self.name = f"{name}, {path.name}"
         self.path = path
         given = {key.replace("__", "."): value
                  for key, value in fields.items()}
+        self.is_list = kind == DATA_TYPE and bool(given.get("flags.list"))
         self.values = self._filled(layout_of(kind), {"version": 1, "type": kind,
                                                      **given})
         self.entries = []
@@ -186,6 +214,9 @@ class Packet:
         if self.entries:
             payload = b"".join(encode(COMPLETION, entry)
                                for entry in self.entries)
+        self.writes = writes
+        if writes:
+            payload = b"".join(write.bytes() for write in writes)
         self.payload = payload
         if "payload_bytes" not in given:
             self.values["payload_bytes"] = len(payload)
@@ -198,11 +229,21 @@ class Packet:
         for field, bits in layout:
             if field in given:
                 values[field] = given[field]
-            elif is_reserved(field) or field.startswith(("flags", "notify")):
+            elif self._is_0(field):
                 values[field] = 0
             else:
                 values[field] = any_value(f"{self.name} {extra}", field, bits)
         return values
+
+    def _means_nothing(self, field):
+        # Each write of a list has a PVO of its own.
+        return is_reserved(field) or (self.is_list and
+                                      field.startswith("pvo."))
+
+    def _is_0(self, field):
+        """Unless it is given."""
+        return (self._means_nothing(field) or
+                field.startswith(("flags.", "notify.")))
 
     def covered(self):
         """From the base header to the payload."""
@@ -219,12 +260,14 @@ class Packet:
         """(name, text) of all that means something, in their order."""
         lines = [(field, text_of(field, value))
                  for field, value in self.values.items()
-                 if not is_reserved(field)]
+                 if not self._means_nothing(field)]
         for entry in self.entries:
             lines += [(field, text_of(field, value))
                       for field, value in entry.items()
                       if not is_reserved(field)]
-        if self.payload and not self.entries:
+        for write in self.writes:
+            lines += [(field, str(value)) for field, value in write.fields()]
+        if self.payload and not self.entries and not self.writes:
             lines.append(("payload", self.payload.hex()))
         crc, = struct.unpack("<I", self.bytes()[-CRC_BYTES:])
         return lines + [("crc", str(crc))]

@@ -10,6 +10,7 @@
 #include "tests/sim/rud_run.h"
 #include "tests/sim/rud_third_run.h"
 #include "tests/sim/seeds.h"
+#include "tests/support/counts.h"
 
 namespace urnic::sim {
 namespace {
@@ -68,21 +69,6 @@ bool IsTried(const RudGroupStats& total) {
   return tried;
 }
 
-void AddTo(RudGroupStats& total, const RudGroupStats& stats) {
-  total.transfers += stats.transfers;
-  total.completions += stats.completions;
-  total.attempts += stats.attempts;
-  total.repairs += stats.repairs;
-  total.refused += stats.refused;
-  total.given_up += stats.given_up;
-  total.restarts += stats.restarts;
-  total.rejoins += stats.rejoins;
-  total.keys += stats.keys;
-  total.packets += stats.packets;
-  for (size_t i = 0; i < total.verdicts.size(); ++i)
-    total.verdicts[i] += stats.verdicts[i];
-}
-
 void Print(const RudGroupStats& total) {
   std::printf("groups: %" PRIu64 " transfers, %" PRIu64
               " completions in %" PRIu64 " attempts, %" PRIu64
@@ -92,25 +78,6 @@ void Print(const RudGroupStats& total) {
               total.transfers, total.completions, total.attempts, total.repairs,
               total.refused, total.restarts, total.given_up, total.rejoins,
               total.keys, total.packets);
-}
-
-void AddTo(RudThirdStats& total, const RudThirdStats& stats) {
-  total.transfers += stats.transfers;
-  total.attempts += stats.attempts;
-  total.refused += stats.refused;
-  total.signals += stats.signals;
-  for (size_t i = 0; i < total.verdicts.size(); ++i)
-    total.verdicts[i] += stats.verdicts[i];
-}
-
-void AddTo(RudStats& total, const RudStats& stats) {
-  total.transfers += stats.transfers;
-  total.attempts += stats.attempts;
-  total.refused += stats.refused;
-  total.replayed += stats.replayed;
-  total.restarts += stats.restarts;
-  for (size_t i = 0; i < total.verdicts.size(); ++i)
-    total.verdicts[i] += stats.verdicts[i];
 }
 
 int Main(int argc, char** argv) {
@@ -123,9 +90,9 @@ int Main(int argc, char** argv) {
   for (uint64_t seed = seeds.first; seed <= seeds.last && failures < 10;
        ++seed) {
     try {
-      AddTo(total, RudRun(seed).Run());
-      AddTo(third, RudThirdRun(seed).Run());
-      AddTo(group, std::make_unique<RudGroupRun>(seed)->Run());
+      testing::AddCounts(total, RudRun(seed).Run());
+      testing::AddCounts(third, RudThirdRun(seed).Run());
+      testing::AddCounts(group, std::make_unique<RudGroupRun>(seed)->Run());
     } catch (const Violation& violation) {
       std::printf("seed %" PRIu64 ": %s\n", seed, violation.what.c_str());
       ++failures;

@@ -78,6 +78,19 @@ bool Source::IsPacketOfSlot() const {
          send_.slot_bytes();
 }
 
+// What the program changes in the slot later is the target's to refuse.
+bool Source::IsList() const {
+  if ((command_.flags & URNIC_RUD_SLOT_DATA) == 0 ||
+      (command_.flags & URNIC_RUD_TO_FIFO) != 0 || command_.window == kGroup ||
+      command_.remote_pvo != 0) {
+    return false;
+  }
+  const auto number = static_cast<uint8_t>(std::countr_zero(command_.packets));
+  return wire::RudListFits(
+      {reinterpret_cast<const uint8_t*>(send_.SlotAddress()),
+       wire::RudPayloadOf(command_.bytes, command_.stride, number)});
+}
+
 void Source::BeginTransfer(Context& context, bool awaits) {
   const bool is_same = TransferOf(context.tid) == TransferOf(command_.tid);
   context.counted &= is_same;
@@ -104,6 +117,8 @@ void Source::BeginTransfer(Context& context, bool awaits) {
       (in_slot && !IsPacketOfSlot())) {
     return URNIC_RUD_BAD_REQUEST;
   }
+  const bool is_list = (command_.flags & URNIC_RUD_LIST) != 0;
+  if (is_list && !IsList()) return URNIC_RUD_BAD_REQUEST;
   Context* context = nullptr;
   if (!to_fifo || command_.notify != 0) {
     const urnic_rud_status status = TakeContext(context);
@@ -113,7 +128,7 @@ void Source::BeginTransfer(Context& context, bool awaits) {
     // What follows adds the offset in the transfer.
     const uint64_t offset =
         uint64_t{command_.stride} * std::countr_zero(command_.packets);
-    if (!to_fifo) command_.remote_pvo -= offset;
+    if (!to_fifo && !is_list) command_.remote_pvo -= offset;
   } else if (!is_inline) {
     const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
                                              command_.bytes, mem::kLocalRead);
@@ -297,7 +312,7 @@ urnic_rud_status Source::BeginOnCounter() {
   constexpr uint8_t kFlags =
       URNIC_RUD_INLINE_DATA | URNIC_RUD_TO_FIFO | URNIC_RUD_COUNT_ONLY;
   const uint8_t flags = command_.opcode == URNIC_RUD_WRITE
-                            ? kFlags | URNIC_RUD_SLOT_DATA
+                            ? kFlags | URNIC_RUD_SLOT_DATA | URNIC_RUD_LIST
                             : kFlags;
   if ((command_.flags & ~flags) != 0 || !IsCountable() ||
       (command_.notify & ~NotificationsOf(command_.opcode)) != 0 ||
@@ -448,9 +463,11 @@ bool Source::SendOtherPacket(TxPacket& out) {
   const auto number = static_cast<uint8_t>(std::countr_zero(unsent_));
   unsent_ &= unsent_ - 1;
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
+  const bool is_list = (command_.flags & URNIC_RUD_LIST) != 0;
   const uint32_t offset = WriteDataHeaders(
       out,
-      {.flags = static_cast<uint8_t>(to_fifo ? wire::kRudToFifo : 0),
+      {.flags = static_cast<uint8_t>((to_fifo ? wire::kRudToFifo : 0) |
+                                     (is_list ? wire::kRudList : 0)),
        .path = command_.path,
        .notify = command_.notify,
        .job = config_.job,

@@ -6,6 +6,7 @@
 //
 // Thread: the holder of the engine's token.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,15 @@ class ReceiveFifo {
   }
 
   uint32_t slot_bytes() const { return slot_bytes_; }
+  uint32_t count() const { return mask_ + 1; }
+  // Entries that the program has not returned, at most all; and those that were
+  // discarded because the FIFO was full.
+  uint32_t unread() const {
+    return std::min(published_ - std::atomic_ref(indices_->consumer)
+                                     .load(std::memory_order_relaxed),
+                    count());
+  }
+  uint64_t discarded() const { return discarded_; }
   // Entries that the program can see, since the beginning.
   uint32_t published() const { return published_; }
 
@@ -60,8 +70,9 @@ class ReceiveFifo {
   urnic_rud_receive* Next() {
     const uint32_t consumer =
         std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
-    return producer_ - consumer > mask_ ? nullptr
-                                        : &entries_[producer_ & mask_];
+    if (producer_ - consumer <= mask_) return &entries_[producer_ & mask_];
+    ++discarded_;
+    return nullptr;
   }
   // Document C: the first line of an entry, by which the program sees that
   // there is one, is written when all else is in memory
@@ -102,6 +113,7 @@ class ReceiveFifo {
   std::vector<uint32_t> firsts_;  // words of entries that are not published
   uint32_t producer_ = 0;
   uint32_t published_ = 0;
+  uint64_t discarded_ = 0;
 };
 
 }  // namespace urnic::rud

@@ -184,6 +184,7 @@ class Fuzzer {
       c.flags = c.notify = 0;
     }
     if ((what & 0xc0) == 0x80) AddCondition(c);
+    lists_[i].clear();
     c.path = in_.Below(4);
     c.window = other.rnic().config().window.number;
     c.context = PickContext(other).value();
@@ -194,8 +195,30 @@ class Fuzzer {
     c.bytes = PickBytes();
     c.stride = PickStride();
     c.packets = PickPackets(c.bytes, c.stride);
+    if ((what & 0x0f) == 0x0c) BeList(c, lists_[i], other);
     last_[i] = c;
-    end.rnic().Post(c);
+    end.rnic().Post(c, lists_[i]);
+  }
+  // Mostly one that is well-formed.
+  void BeList(urnic_rud_send& c, Bytes& list, End& other) {
+    const uint8_t how = in_.Byte();
+    for (uint32_t n = how == 0xff ? 70 : 1 + (how & 7); n != 0; --n) {
+      const uint8_t bytes = 1 + in_.Below(4);
+      wire::RudListEntry entry;
+      entry.pvo = Be<uint64_t>(PickPvo(other).value);
+      entry.bytes = Be<uint16_t>(bytes);
+      const auto* raw = reinterpret_cast<const uint8_t*>(&entry);
+      list.insert(list.end(), raw, raw + sizeof(entry));
+      list.insert(list.end(), bytes, n);
+    }
+    if ((how & 0xf0) == 0xe0) list.pop_back();
+    c.opcode = URNIC_RUD_WRITE;
+    c.flags = URNIC_RUD_SLOT_DATA | URNIC_RUD_LIST;
+    c.notify = how >> 3 & 3;
+    c.remote_pvo = (how & 0xf0) == 0xd0 ? 1 : 0;
+    c.bytes = static_cast<uint32_t>(list.size());
+    c.stride = static_cast<uint16_t>(c.bytes);
+    c.packets = 1;
   }
   // The other end is told to send to one of the two.
   void BeThirdRead(urnic_rud_send& c, End& end, uint8_t notify) {
@@ -236,7 +259,7 @@ class Fuzzer {
       c.opcode = URNIC_RUD_ASK_STATE;
       c.flags = c.notify = 0;
     }
-    ends_[i].rnic().Post(c);
+    ends_[i].rnic().Post(c, lists_[i]);
   }
   // The network and the engines are fast.
   void Settle() {
@@ -415,6 +438,7 @@ class Fuzzer {
   std::vector<Bytes> wire_[2];   // to each end
   Bytes body_;                   // of a packet that is made up
   urnic_rud_send last_[2] = {};  // that each has posted
+  Bytes lists_[2];               // and what it has put in the slot
 };
 
 }  // namespace

@@ -32,6 +32,7 @@ class SendFifo {
   }
 
   uint32_t slot_bytes() const { return slot_bytes_; }
+  uint32_t count() const { return mask_ + 1; }
 
   // How many entries wait; 0 if the program's index makes no sense. A program
   // that posts while the RNIC reads gets no more than a ring of entries read

@@ -91,6 +91,8 @@ class Source {
   bool IsNextOfSlots(const Context& context) const;
   // A write from a slot has one packet, which the slot holds.
   bool IsPacketOfSlot() const;
+  // Writes to one window, which end with the packet.
+  bool IsList() const;
   urnic_rud_status BeginPacket();
   urnic_rud_status BeginWrite();
   urnic_rud_status BeginRead();

@@ -28,7 +28,7 @@ namespace urnic::rud {
   return context;
 }
 
-RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
+RxVerdict Target::TakeData(const RxPacket& packet) {
   const bool to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
   // Its sender does not want to know whether it arrives, so no context counts
   // it; but who reads does want to know.
@@ -44,7 +44,9 @@ RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
   const uint64_t bit = uint64_t{1} << packet.data().number;
   if ((context->arrived & bit) != 0) return RxVerdict::kRudDuplicate;
   // A packet that finds the FIFO full has not arrived.
-  verdict = to_fifo ? PushData(packet) : Translate(*context, packet, placement);
+  verdict = to_fifo            ? PushData(packet)
+            : packet.is_list() ? TranslateList(*context, packet)
+                               : Translate(*context, packet);
   if (verdict != RxVerdict::kAccept) return verdict;
   begun_ |= context->arrived == 0 && context->owes_target;
   context->arrived |= bit;
@@ -58,7 +60,7 @@ RxVerdict Target::TakeData(const RxPacket& packet, Placement& placement) {
 bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   const wire::RudData& data = packet.data();
   const bool to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
-  return to_fifo == context.to_fifo &&
+  return to_fifo == context.to_fifo && !packet.is_list() &&
          data.pvo.value() == context.target_pvo + data.offset.value();
 }
 
@@ -111,21 +113,13 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   return RxVerdict::kRudAnsweredAgain;
 }
 
-[[gnu::always_inline]] inline RxVerdict Target::Translate(
-    Context& context, const RxPacket& packet, Placement& placement) {
-  Pvo pvo = {packet.data().pvo.value()};
-  if (__builtin_expect(packet.group != nullptr, 0)) {
-    const auto own = packet.group->PvoOf(pvo.value, packet.payload_bytes);
-    if (!own.has_value()) {
-      notifier_.End(context, pvo.value);
-      return RxVerdict::kRudAccess;
-    }
-    pvo = *own;
-  }
+[[gnu::always_inline]] inline RxVerdict Target::Translate(Context& context,
+                                                          Pvo pvo,
+                                                          const uint8_t* from,
+                                                          uint32_t bytes) {
   const uint32_t rights =
       IsReading(context) ? mem::kLocalWrite : mem::kRemoteWrite;
-  const PvoTranslation found =
-      tces_.Check(config_.job, pvo, packet.payload_bytes, rights);
+  const PvoTranslation found = tces_.Check(config_.job, pvo, bytes, rights);
   switch (found.fault) {
     case PvoFault::kNone:
       break;
@@ -142,11 +136,39 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
       notifier_.End(context, pvo.value);
       return RxVerdict::kRudAccess;
   }
+  if (bytes == 0) return RxVerdict::kAccept;
+  Placement& placement = placements_[placement_count_++];
   placement.from_responder = true;
   placement.origin = contexts_.NumberOf(context);
-  placement.bytes = packet.payload_bytes;
+  placement.bytes = bytes;
   placement.target = found.address;
-  placement.source = packet.payload;
+  placement.source = from;
+  return RxVerdict::kAccept;
+}
+
+[[gnu::always_inline]] inline RxVerdict Target::Translate(
+    Context& context, const RxPacket& packet) {
+  Pvo pvo = {packet.data().pvo.value()};
+  if (__builtin_expect(packet.group != nullptr, 0)) {
+    const auto own = packet.group->PvoOf(pvo.value, packet.payload_bytes);
+    if (!own.has_value()) {
+      notifier_.End(context, pvo.value);
+      return RxVerdict::kRudAccess;
+    }
+    pvo = *own;
+  }
+  return Translate(context, pvo, packet.payload, packet.payload_bytes);
+}
+
+// All writes are looked at before one is placed.
+RxVerdict Target::TranslateList(Context& context, const RxPacket& packet) {
+  const uint8_t* const end = packet.payload + packet.payload_bytes;
+  for (const wire::RudListEntry* write = &packet.first_write();
+       reinterpret_cast<const uint8_t*>(write) != end; write = &write->next()) {
+    const RxVerdict verdict = Translate(context, {write->pvo.value()},
+                                        write->data(), write->bytes.value());
+    if (verdict != RxVerdict::kAccept) return verdict;
+  }
   return RxVerdict::kAccept;
 }
 

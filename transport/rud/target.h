@@ -36,14 +36,15 @@ class Target {
 
   // Data of a write, or of a read that the owner has asked for. A payload that
   // may be placed is given to `place(Placement)`, with the context's number as
-  // the origin.
+  // the origin; a list of writes as many times as it has writes.
   template <typename Place>
   RxVerdict OnData(const RxPacket& packet, uint8_t index, Place&& place) {
-    Placement placement;
-    const RxVerdict verdict = TakeData(packet, placement);
-    if (verdict == RxVerdict::kAccept && placement.bytes != 0) {
+    placement_count_ = 0;
+    const RxVerdict verdict = TakeData(packet);
+    if (verdict != RxVerdict::kAccept || placement_count_ == 0) return verdict;
+    tids_[index] = packet.transfer().tid.value();
+    for (Placement& placement : std::span(placements_, placement_count_)) {
       placement.packet = index;
-      tids_[index] = packet.transfer().tid.value();
       place(placement);
     }
     return verdict;
@@ -64,7 +65,8 @@ class Target {
   bool TakeBegun() { return std::exchange(begun_, false); }
 
  private:
-  RxVerdict TakeData(const RxPacket& packet, Placement& placement);
+  // Fills placements_.
+  RxVerdict TakeData(const RxPacket& packet);
   RxVerdict PushData(const RxPacket& packet);
   // Adds the packet to the FIFO; `entry` has what is its type's own.
   RxVerdict Push(urnic_rud_receive entry, const RxPacket& packet);
@@ -73,8 +75,10 @@ class Target {
   static bool IsOfRead(const Context& context, const RxPacket& packet);
   // A tid that is newer than the context's, or as new.
   RxVerdict Follow(Context& context, const RxPacket& packet);
-  RxVerdict Translate(Context& context, const RxPacket& packet,
-                      Placement& placement);
+  RxVerdict Translate(Context& context, const RxPacket& packet);
+  RxVerdict TranslateList(Context& context, const RxPacket& packet);
+  RxVerdict Translate(Context& context, Pvo pvo, const uint8_t* from,
+                      uint32_t bytes);
   void Touch(Context& context);
 
   const WindowConfig& config_;
@@ -88,6 +92,9 @@ class Target {
   uint32_t touched_count_ = 0;
   uint32_t touched_[kBurstMax];
   uint64_t tids_[kBurstMax] = {};  // of the packets that are placed
+  // Of one packet.
+  uint32_t placement_count_ = 0;
+  Placement placements_[wire::kRudMaxWrites];
 };
 
 }  // namespace urnic::rud

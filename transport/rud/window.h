@@ -47,6 +47,8 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   const WindowConfig& config() const { return config_; }
+  const SendFifo& send_fifo() const { return send_; }
+  const ReceiveFifo& receive_fifo() const { return receive_; }
   // Entries of the receive FIFO, since the beginning.
   uint32_t published() const { return receive_.published(); }
   // Since the last call, a transfer has begun to arrive whose end the program
@@ -149,7 +151,7 @@ class Window {
   // Document C: all members get what is written, and packets of FIFO mode.
   static bool IsForGroup(const RxPacket& packet) {
     return packet.type == wire::RudType::kFifo ||
-           packet.type == wire::RudType::kData;
+           (packet.type == wire::RudType::kData && !packet.is_list());
   }
 
   void FailIfNeeded() {

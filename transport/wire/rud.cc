@@ -3,10 +3,18 @@
 namespace urnic::wire {
 namespace {
 
+// Flags that say something else of the payload do not go with a list.
+bool ListFits(const RudPacket& packet) {
+  return packet.type == RudType::kData &&
+         (packet.base->flags & (kRudToFifo | kRudAnswersRead)) == 0 &&
+         RudListFits({packet.payload, packet.payload_bytes});
+}
+
 bool DataFits(const RudPacket& packet) {
   const RudData& data = packet.data();
   return RudDataFits(data.total.value(), data.offset.value(),
-                     data.stride.value(), data.number, packet.payload_bytes);
+                     data.stride.value(), data.number, packet.payload_bytes) &&
+         (!packet.is_list() || ListFits(packet));
 }
 
 bool ReadFits(const RudRead& read) {
@@ -49,6 +57,18 @@ bool Fits(const RudPacket& packet) {
 }
 
 }  // namespace
+
+bool RudListFits(std::span<const uint8_t> list) {
+  for (uint32_t i = 0; i < kRudMaxWrites; ++i) {
+    if (list.size() < sizeof(RudListEntry)) return false;
+    const auto& write = *reinterpret_cast<const RudListEntry*>(list.data());
+    const size_t bytes = sizeof(write) + write.bytes.value();
+    if (list.size() < bytes) return false;
+    list = list.subspan(bytes);
+    if (list.empty()) return true;
+  }
+  return false;
+}
 
 RxVerdict ParseRud(const uint8_t* bytes, uint32_t length, RudPacket& out) {
   if (length < sizeof(RudBase) + kRudCrcBytes) return RxVerdict::kTruncated;

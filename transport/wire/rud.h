@@ -24,6 +24,7 @@ inline constexpr uint32_t kRudCrcBytes = 4;
 // Of one transfer: a context has a bit for each.
 inline constexpr uint32_t kRudMaxPackets = 64;
 inline constexpr uint32_t kRudMaxCompletions = 32;  // in one packet
+inline constexpr uint32_t kRudMaxWrites = 64;       // in one packet
 
 enum class RudType : uint8_t {
   kData = 1,
@@ -41,7 +42,8 @@ inline constexpr uint8_t kRudTypes = 9;
 inline constexpr uint8_t kRudToFifo = 1;  // the payload, at the target
 inline constexpr uint8_t kRudAnswersRead = 2;
 inline constexpr uint8_t kRudMarked = 4;  // what this answers, by ECN
-inline constexpr uint8_t kRudFlags = 7;
+inline constexpr uint8_t kRudList = 8;    // data: the payload is several writes
+inline constexpr uint8_t kRudFlags = 15;
 
 // Who wants to know that the transfer is complete.
 inline constexpr uint8_t kRudNotifySource = 1;
@@ -162,6 +164,21 @@ struct RudNotice {
 static_assert(sizeof(RudNotice) == 32 && alignof(RudNotice) == 1);
 static_assert(offsetof(RudNotice, arrived) == 16);
 
+// Each write of a list: its bytes are behind this, and the next write is behind
+// them.
+struct RudListEntry {
+  Be<uint64_t> pvo;
+  Be<uint16_t> bytes;
+
+  const uint8_t* data() const {
+    return reinterpret_cast<const uint8_t*>(this + 1);
+  }
+  const RudListEntry& next() const {
+    return *reinterpret_cast<const RudListEntry*>(data() + bytes.value());
+  }
+};
+static_assert(sizeof(RudListEntry) == 10 && alignof(RudListEntry) == 1);
+
 // The bytes of all headers of a type; 0: no such type.
 constexpr uint32_t RudHeaderBytes(uint8_t type) {
   constexpr uint32_t kTransfer = sizeof(RudBase) + sizeof(RudTransfer);
@@ -228,6 +245,11 @@ struct RudPacket {
                                                       : sizeof(RudRead)));
   }
   const RudTag& tag() const { return After<RudTag>(0); }
+  // REQUIRES: kData
+  bool is_list() const { return (base->flags & kRudList) != 0; }
+  const RudListEntry& first_write() const {
+    return *reinterpret_cast<const RudListEntry*>(payload);
+  }
   uint32_t completions() const {
     return payload_bytes / uint32_t{sizeof(RudCompletion)};
   }
@@ -253,6 +275,9 @@ constexpr bool RudDataFits(uint32_t total, uint32_t offset, uint32_t stride,
   if (RudPackets(total, stride) > kRudMaxPackets) return false;
   return payload_bytes == RudPayloadOf(total, stride, number);
 }
+
+// Whether the writes of a list end with it.
+[[nodiscard]] bool RudListFits(std::span<const uint8_t> list);
 
 // Parses `bytes` .. `bytes + length`, the payload of a UDP datagram with the
 // CRC, which RudCrcHolds() verifies. Checks version, type, flags, lengths, and

@@ -63,11 +63,25 @@ bool AreOfItsTransfer(uint64_t total, uint64_t stride, uint64_t mask) {
   return true;
 }
 
+// Of at most `most` writes, from `at` to `end`.
+bool IsList(const Bytes& p, size_t at, size_t end, int most) {
+  if (most == 0 || end - at < 10) return false;
+  const size_t next = at + 10 + Number(p, at + 8, 2);
+  return next == end || (next < end && IsList(p, next, end, most - 1));
+}
+
+// With the flag "list": data for memory, which answers nothing.
+bool ListAgrees(const Bytes& p, size_t payload) {
+  if ((p[1] & 8) == 0) return true;
+  return (p[0] & 15) == 1 && (p[1] & 3) == 0 && IsList(p, 68, 68 + payload, 64);
+}
+
 bool Agrees(const Bytes& p, size_t payload) {
   switch (p[0] & 15) {
     case 1:
     case 4:
-      return IsOneOfItsTransfer(Number(p, 48, 4), Number(p, 56, 2), p[58],
+      return ListAgrees(p, payload) &&
+             IsOneOfItsTransfer(Number(p, 48, 4), Number(p, 56, 2), p[58],
                                 Number(p, 52, 4), payload);
     case 2:
     case 3:
@@ -93,7 +107,7 @@ RxVerdict Expected(const Bytes& p) {
   if (headers == 0) return RxVerdict::kRudMalformed;
   if (p.size() < headers + 4) return RxVerdict::kTruncated;
   const size_t payload = p.size() - headers - 4;
-  const bool good = (p[1] & 0xf8) == 0 && (p[3] & 0xf8) == 0 &&
+  const bool good = (p[1] & 0xf0) == 0 && (p[3] & 0xf8) == 0 &&
                     Number(p, 20, 2) == payload && Agrees(p, payload);
   return good ? RxVerdict::kAccept : RxVerdict::kRudMalformed;
 }
@@ -125,6 +139,22 @@ void CheckCrc(const Bytes& bytes) {
               (SlowCrc(covered, end) == stored));
 }
 
+uint64_t ReadList(const RudPacket& packet) {
+  uint64_t sum = 0;
+  uint32_t writes = 0;
+  const uint8_t* end = packet.payload + packet.payload_bytes;
+  const RudListEntry* write = &packet.first_write();
+  for (const uint8_t* at = packet.payload; at != end; ++writes) {
+    const uint32_t bytes = write->bytes.value();
+    sum += write->pvo.value();
+    for (uint32_t i = 0; i < bytes; ++i) sum += write->data()[i];
+    at = write->data() + bytes;
+    write = &write->next();
+  }
+  URNIC_CHECK(writes >= 1 && writes <= kRudMaxWrites);
+  return sum;
+}
+
 // All that a receiver would read, so that the sanitizer sees it.
 uint64_t ReadAll(const RudPacket& packet) {
   uint64_t sum = packet.base->window.value();
@@ -136,8 +166,9 @@ uint64_t ReadAll(const RudPacket& packet) {
       return sum + packet.read().packets.value();
     case RudType::kThirdData:
       sum += packet.third().context.key.value();
-      [[fallthrough]];
+      return sum + packet.data().source.key.value();
     case RudType::kData:
+      if (packet.is_list()) sum += ReadList(packet);
       return sum + packet.data().source.key.value();
     case RudType::kFifo:
       return sum + packet.tag().bytes[15];
@@ -201,7 +232,7 @@ void Check(const Bytes& bytes) {
 void Repair(Bytes& bytes) {
   if (bytes.size() < 28) return;
   bytes[0] = static_cast<uint8_t>(1 << 4 | (1 + (bytes[0] & 7)));
-  bytes[1] &= 7;
+  bytes[1] &= 15;
   bytes[3] &= 7;
   const size_t headers = kHeaders[bytes[0] & 15];
   if (bytes.size() < headers + 4) bytes.resize(headers + 4);
@@ -225,6 +256,28 @@ void RepairData(Bytes& bytes) {
   std::memcpy(&bytes[48], fields, sizeof(fields));
 }
 
+// One packet of data to memory, a list of which the last write ends with the
+// payload. The rest is then up to Repair(), which adds one to the type, and
+// RepairData().
+void RepairList(Bytes& bytes) {
+  if (bytes.size() < 68 + 10 + 4) return;
+  bytes[0] = 0x10;
+  bytes[1] = static_cast<uint8_t>((bytes[1] & 4) | 8);
+  bytes[56] = bytes[57] = 0xff;  // the stride
+  bytes[58] = 0;
+  const size_t end = bytes.size() - 4;
+  for (size_t at = 68, writes = 1;; ++writes) {
+    const size_t left = end - at - 10;
+    const size_t said = Number(bytes, at + 8, 2);
+    if (writes == 64 || left < said + 10) {
+      bytes[at + 8] = static_cast<uint8_t>(left >> 8);
+      bytes[at + 9] = static_cast<uint8_t>(left);
+      return;
+    }
+    at += 10 + said;
+  }
+}
+
 }  // namespace
 }  // namespace urnic::wire
 
@@ -236,6 +289,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   urnic::wire::Repair(packet);
   packet.shrink_to_fit();
   urnic::wire::Check(packet);
+  urnic::wire::RepairData(packet);
+  urnic::wire::Check(packet);
+  urnic::wire::RepairList(packet);
+  urnic::wire::Repair(packet);
   urnic::wire::RepairData(packet);
   urnic::wire::Check(packet);
   return 0;

@@ -75,10 +75,27 @@ class Text {
   std::string text_;
 };
 
+bool IsList(const RudPacket& packet) {
+  return packet.type == RudType::kData && packet.is_list();
+}
+
+std::vector<const RudListEntry*> WritesOf(const RudPacket& packet) {
+  std::vector<const RudListEntry*> writes;
+  const uint8_t* end = packet.payload + packet.payload_bytes;
+  for (const uint8_t* at = packet.payload; at < end;) {
+    writes.push_back(reinterpret_cast<const RudListEntry*>(at));
+    at += 10 + writes.back()->bytes.value();
+    EXPECT_LE(at, end);
+  }
+  EXPECT_LE(writes.size(), kRudMaxWrites);
+  return writes;
+}
+
 void AddBase(const RudBase& base, Text& text) {
   text.Add("version", base.version())
       .Add("type", base.type())
-      .Add("flags.unknown", base.flags >> 3)
+      .Add("flags.unknown", base.flags >> 4)
+      .Add("flags.list", (base.flags & kRudList) != 0)
       .Add("flags.marked", (base.flags & kRudMarked) != 0)
       .Add("flags.answers_read", (base.flags & kRudAnswersRead) != 0)
       .Add("flags.fifo", (base.flags & kRudToFifo) != 0)
@@ -94,9 +111,9 @@ void AddBase(const RudBase& base, Text& text) {
       .Add("payload_bytes", base.payload_bytes.value());
 }
 
-void AddData(const RudData& data, Text& text) {
-  text.Pvo("pvo", data.pvo.value())
-      .Add("total", data.total.value())
+void AddData(const RudData& data, bool is_list, Text& text) {
+  if (!is_list) text.Pvo("pvo", data.pvo.value());
+  text.Add("total", data.total.value())
       .Add("offset", data.offset.value())
       .Add("stride", data.stride.value())
       .Add("number", data.number)
@@ -132,6 +149,12 @@ void AddCompletion(const RudCompletion& completion, Text& text) {
       .Add("completion.path", completion.path);
 }
 
+void AddWrite(const RudListEntry& write, Text& text) {
+  const uint16_t bytes = write.bytes.value();
+  text.Pvo("write.pvo", write.pvo.value()).Add("write.bytes", bytes);
+  if (bytes != 0) text.Add("write.data", Hex(write.data(), bytes));
+}
+
 void AddHeaders(const RudPacket& packet, Text& text) {
   const RudType type = packet.type;
   if (type == RudType::kFifo) {
@@ -142,7 +165,7 @@ void AddHeaders(const RudPacket& packet, Text& text) {
   text.Context("context", packet.transfer().context)
       .Tid("tid", packet.transfer().tid.value());
   if (type == RudType::kData || type == RudType::kThirdData) {
-    AddData(packet.data(), text);
+    AddData(packet.data(), IsList(packet), text);
   }
   if (type == RudType::kReadRequest || type == RudType::kThirdReadRequest) {
     AddRead(packet.read(), text);
@@ -162,6 +185,8 @@ std::string Describe(const RudPacket& packet) {
     for (uint32_t i = 0; i < packet.completions(); ++i) {
       AddCompletion(packet.completion(i), text);
     }
+  } else if (IsList(packet)) {
+    for (const RudListEntry* write : WritesOf(packet)) AddWrite(*write, text);
   } else if (packet.payload_bytes != 0) {
     text.Add("payload", Hex(packet.payload, packet.payload_bytes));
   }
@@ -189,6 +214,8 @@ class Builder {
     AddHeaders(of);
     if (of.type == RudType::kCompletion) {
       for (uint32_t i = 0; i < of.completions(); ++i) Entry(of.completion(i));
+    } else if (IsList(of)) {
+      for (const RudListEntry* write : WritesOf(of)) Write(*write);
     } else {
       bytes_.insert(bytes_.end(), of.payload, of.payload + of.payload_bytes);
     }
@@ -218,7 +245,9 @@ class Builder {
     if (type == RudType::kFifo || type == RudType::kCompletion) return;
     Add(RudTransfer{Context(of.transfer().context),
                     Be<uint64_t>(of.transfer().tid.value())});
-    if (type == RudType::kData || type == RudType::kThirdData) Data(of.data());
+    if (type == RudType::kData || type == RudType::kThirdData) {
+      Data(of.data(), IsList(of));
+    }
     if (type == RudType::kReadRequest || type == RudType::kThirdReadRequest) {
       Read(of.read());
     }
@@ -228,9 +257,9 @@ class Builder {
     if (type == RudType::kNotice) Notice(of.notice());
     if (type == RudType::kStateRequest) Add(Context(of.asker()));
   }
-  void Data(const RudData& of) {
+  void Data(const RudData& of, bool is_list) {
     RudData data;
-    data.pvo = Be<uint64_t>(of.pvo.value());
+    if (!is_list) data.pvo = Be<uint64_t>(of.pvo.value());
     data.total = Be<uint32_t>(of.total.value());
     data.offset = Be<uint32_t>(of.offset.value());
     data.stride = Be<uint16_t>(of.stride.value());
@@ -270,6 +299,11 @@ class Builder {
     entry.status = of.status;
     entry.path = of.path;
     Add(entry);
+  }
+  void Write(const RudListEntry& of) {
+    Add(RudListEntry{Be<uint64_t>(of.pvo.value()),
+                     Be<uint16_t>(of.bytes.value())});
+    bytes_.insert(bytes_.end(), of.data(), of.data() + of.bytes.value());
   }
 
   Bytes bytes_;

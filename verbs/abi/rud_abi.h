@@ -33,6 +33,8 @@ extern "C" {
 #define URNIC_RUD_MAX_SLOT 65408u
 /* Packets of one transfer. */
 #define URNIC_RUD_MAX_PACKETS 64u
+/* Writes of one packet (URNIC_RUD_LIST). */
+#define URNIC_RUD_MAX_WRITES 64u
 /* A window has counters 1 to URNIC_RUD_COUNTERS - 1, which begin at 0. A number
  * of 0 says "none". */
 #define URNIC_RUD_COUNTERS 64u
@@ -80,7 +82,21 @@ enum {
    * commands with one tid are the packets of a transfer, in any order; so both
    * ends may be scattered. It cannot wait for a counter. */
   URNIC_RUD_SLOT_DATA = 1 << 3,
+  /* Write, with URNIC_RUD_SLOT_DATA: the packet in the slot is a list of 1 to
+   * URNIC_RUD_MAX_WRITES writes, each a struct urnic_rud_list_entry and its
+   * bytes, one behind the other, which end with the packet. `remote_pvo` must
+   * be 0. The target executes the writes of a packet
+   * only if it may execute all of them; otherwise its notice names the PVO of
+   * the first that it refuses. Not to a FIFO, and not to a group. */
+  URNIC_RUD_LIST = 1 << 4,
 };
+
+/* As on the wire: most significant byte first. */
+struct urnic_rud_list_entry {
+  uint8_t pvo[8];
+  uint8_t bytes[2];
+};
+URNIC_ABI_ASSERT(sizeof(struct urnic_rud_list_entry) == 10);
 
 /* urnic_rud_send.notify: who wants to know that the transfer is complete. Data
  * goes from the source to the target, so the one that reads is the target, and

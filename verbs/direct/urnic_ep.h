@@ -96,7 +96,9 @@ int urnic_ep_read(struct urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
                   uint64_t remote_pvo, uint64_t bytes, uint64_t user);
 int urnic_ep_send(struct urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
                   uint64_t bytes, uint64_t user);
-/* Of up to URNIC_RUD_INLINE bytes, which are copied at once. */
+/* Of up to URNIC_RUD_INLINE bytes, which are copied at once. Writes that leave
+ * together for the same peer share packets: a list of 32 costs a fraction of 32
+ * that are flushed one by one. */
 int urnic_ep_write_inline(struct urnic_ep* endpoint, uint32_t peer,
                           const void* data, uint32_t bytes, uint64_t remote_pvo,
                           uint64_t user);
@@ -155,6 +157,7 @@ int urnic_ep_query_paths(struct urnic_ep* endpoint, uint32_t peer,
 struct urnic_ep_stats {
   uint64_t units;         /* complete */
   uint64_t commands;      /* posted */
+  uint64_t shared;        /* writes that went in the packet of another one */
   uint64_t packets_again; /* sent again */
   uint64_t time_outs;
   uint64_t asked;      /* what had arrived, because something seemed lost */

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "verbs/provider/testing/rud_window.h"
@@ -187,6 +188,27 @@ TEST_F(Rud, ASignalFollowsASetOfWrites) {
   EXPECT_EQ(counter->type, URNIC_RUD_GOT_COUNTER);
   EXPECT_EQ(counter->value, 4u);
   EXPECT_EQ(counter->held, 0u);
+}
+
+// Document C's table of windows.
+TEST_F(Rud, WhatAFifoHoldsAndWhatItHasDiscardedIsShown) {
+  constexpr uint32_t kTooMany = 5;
+  urnic_rud_send packet = {};
+  packet.opcode = URNIC_RUD_PACKET;
+  packet.flags = URNIC_RUD_INLINE_DATA;
+  packet.peer = to_b_;
+  packet.window = b_->at().number;
+  const uint32_t entries = b_->at().receive_entries;
+  for (uint32_t i = 0; i < entries + kTooMany; ++i) a_->Post(packet);
+  const auto shows = [](uint32_t unread, uint32_t discarded) {
+    return Shown("qp").find("receive-unread=" + std::to_string(unread) +
+                            "\treceive-discarded=" +
+                            std::to_string(discarded)) != std::string::npos;
+  };
+  EXPECT_TRUE(a_->RunUntil([&] { return shows(entries, kTooMany); }))
+      << Shown("qp");
+  ASSERT_TRUE(b_->Poll().has_value());
+  EXPECT_TRUE(shows(entries - 1, kTooMany)) << Shown("qp");
 }
 
 TEST_F(Rud, APacketGoesToTheReceiveFifo) {

@@ -299,6 +299,7 @@ int QueryStats(urnic_ep* endpoint, urnic_ep_stats* stats) {
   const upper::UpperStats& now = Of(endpoint).endpoint->stats();
   *stats = {.units = now.units,
             .commands = now.commands,
+            .shared = now.shared,
             .packets_again = now.packets_again,
             .time_outs = now.time_outs,
             .asked = now.asked,

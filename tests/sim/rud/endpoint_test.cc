@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -147,6 +148,90 @@ TEST_F(EndpointTest, AnswersThatCameWhileTheProgramWasAwayAreHeardFirst) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(), Status::kOk);
   EXPECT_EQ(ends_[0]->stats().time_outs, time_outs);
   EXPECT_EQ(ends_[0]->stats().packets_again, 0u);
+}
+
+class SmallWrites : public EndpointTest {
+ protected:
+  // Of eight bytes, to this PVO.
+  void Write(uint64_t pvo, uint64_t user) {
+    const std::vector<uint8_t> data(8, static_cast<uint8_t>(user));
+    ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvo, user), Status::kOk);
+  }
+  bool Lies(size_t place, uint64_t user) const {
+    return std::all_of(&memory_[1][place], &memory_[1][place + 8],
+                       [user](uint8_t byte) { return byte == user; });
+  }
+  uint64_t pvo() const { return pvos_[1].value; }
+};
+
+TEST_F(SmallWrites, ThoseThatLeaveTogetherShareAPacket) {
+  Write(pvo(), 1);
+  EXPECT_EQ(Run(), Status::kOk);  // contexts were exchanged
+  const auto before = ends_[0]->stats();
+  for (uint64_t i = 0; i < 4; ++i) Write(pvo() + 100 * i, i + 2);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Run(), Status::kOk);
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(Lies(100 * i, i + 2));
+  EXPECT_EQ(ends_[0]->stats().commands, before.commands + 1);
+  EXPECT_EQ(ends_[0]->stats().shared, before.shared + 3);
+  EXPECT_EQ(Run(), Status::kTryAgain) << "each ends once";
+}
+
+TEST_F(SmallWrites, WhatHasLeftIsNotJoined) {
+  Write(pvo(), 1);
+  EXPECT_EQ(Run(), Status::kOk);
+  Write(pvo(), 2);
+  ends_[0]->Flush();
+  Write(pvo() + 8, 3);
+  EXPECT_EQ(Run(), Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  EXPECT_TRUE(Lies(0, 2) && Lies(8, 3));
+  EXPECT_EQ(ends_[0]->stats().shared, 0u);
+}
+
+TEST_F(SmallWrites, OneThatIsRefusedDoesNotHarmTheOthers) {
+  Write(pvo(), 1);
+  EXPECT_EQ(Run(), Status::kOk);
+  Write(pvo(), 2);
+  Write(pvo() + kBytes - 4, 3);
+  Write(pvo() + 8, 4);
+  uint32_t refused = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Status status = Run();
+    refused += status == Status::kRefused ? 1 : 0;
+    EXPECT_TRUE(status == Status::kRefused || status == Status::kOk);
+  }
+  EXPECT_EQ(refused, 1u);
+  EXPECT_TRUE(Lies(0, 2) && Lies(8, 4));
+}
+
+// A table of another job is not even answered for.
+TEST_F(SmallWrites, OneThatIsDroppedSilentlyDoesNotHoldTheOthersBack) {
+  Write(pvo(), 1);
+  EXPECT_EQ(Run(), Status::kOk);
+  Write(pvo(), 2);
+  Write(pvo() ^ uint64_t{1} << 42, 3);
+  Write(pvo() + 8, 4);
+  EXPECT_EQ(Run(), Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  EXPECT_TRUE(Lies(0, 2) && Lies(8, 4));
+  EXPECT_EQ(Run(), Status::kTryAgain);
+}
+
+TEST_F(SmallWrites, AListThatWasLostIsSentAgain) {
+  Write(pvo(), 1);
+  EXPECT_EQ(Run(), Status::kOk);
+  net_.SetNicDead(2, true);
+  Write(pvo(), 2);
+  Write(pvo() + 8, 3);
+  ends_[0]->Flush();
+  const Time later = now() + Duration::Milliseconds(1);
+  world_.At(later, [] {});
+  world_.RunUntil(later);
+  net_.SetNicDead(2, false);
+  EXPECT_EQ(Run(), Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  EXPECT_TRUE(Lies(0, 2) && Lies(8, 3));
+  EXPECT_NE(ends_[0]->stats().packets_again, 0u);
 }
 
 TEST_F(EndpointTest, WhatCannotBeTakenIsRefusedAtOnce) {

@@ -30,6 +30,21 @@ def rud_upper_mutants():
         new = "if (false ||",
     )
     _mutant(
+        name = "ends_only_the_first_of_a_list",
+        old = "core_.ForEachUnit(*lane, [this](const Unit& unit) { core_.EndUnit(unit); });",
+        new = "core_.EndUnit(lane->unit);",
+    )
+    _mutant(
+        name = "joins_what_has_left",
+        old = "if (entry == nullptr || lane.writes",
+        new = "if (lane.writes",
+    )
+    _mutant(
+        name = "forgets_who_else_was_in_a_list",
+        old = "ForEachUnit(lane, [&](const Unit& unit) { peer.again.push_back(unit); });",
+        new = "peer.again.push_back(lane.unit);",
+    )
+    _mutant(
         name = "forgets_parked_units",
         old = "peer.parked.Append(lane);",
         new = "(void)peer;",

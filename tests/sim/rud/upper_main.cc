@@ -7,6 +7,7 @@
 
 #include "tests/sim/rud/upper_run.h"
 #include "tests/sim/seeds.h"
+#include "tests/support/counts.h"
 
 namespace urnic::sim {
 namespace {
@@ -27,6 +28,7 @@ bool Print(const RudUpperStats& total) {
       {"dead NICs", total.dead_nics, true},
       {"units", upper.units, true},
       {"commands", upper.commands, true},
+      {"small writes in the packet of others", upper.shared, true},
       {"state requests", upper.asked, true},
       {"of them too early", upper.early, true},
       {"packets sent again", upper.packets_again, true},
@@ -46,19 +48,6 @@ bool Print(const RudUpperStats& total) {
   return tried;
 }
 
-void AddTo(RudUpperStats& total, const RudUpperStats& stats) {
-  total.done += stats.done;
-  total.failed += stats.failed;
-  total.messages += stats.messages;
-  total.restarts += stats.restarts;
-  total.dead_nics += stats.dead_nics;
-  // All members are counts.
-  const auto* from = reinterpret_cast<const uint64_t*>(&stats.upper);
-  auto* to = reinterpret_cast<uint64_t*>(&total.upper);
-  for (size_t i = 0; i < sizeof(stats.upper) / sizeof(uint64_t); ++i)
-    to[i] += from[i];
-}
-
 int Main(int argc, char** argv) {
   Seeds seeds{.last = 4000};
   if (!ParseSeeds("rud_upper_sim", argc, argv, seeds)) return 2;
@@ -67,7 +56,7 @@ int Main(int argc, char** argv) {
   for (uint64_t seed = seeds.first; seed <= seeds.last && failures < 10;
        ++seed) {
     try {
-      AddTo(total, RudUpperRun(seed).Run());
+      testing::AddCounts(total, RudUpperRun(seed).Run());
     } catch (const Violation& violation) {
       std::printf("seed %" PRIu64 ": %s\n", seed, violation.what.c_str());
       ++failures;

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "tests/support/counts.h"
 #include "transport/mem/mr_table.h"
 
 namespace urnic::sim {
@@ -33,6 +34,7 @@ RudUpperRun::RudUpperRun(uint64_t seed) : random_(seed) {
   packet_bytes_ = 64 << random_.Below(5);
   fifo_entries_ = random_.OneIn(4) ? 16 : 256;
   slow_programs_ = random_.OneIn(4);
+  small_writes_ = random_.OneIn(4);
   left_ = 20 + static_cast<uint32_t>(random_.Below(100));
   net_ = std::make_unique<RudNet>(
       &world_, random_.Next(),
@@ -155,13 +157,16 @@ void RudUpperRun::Begin(Node& node, uint32_t index) {
   if (node.peers[target] == 0) return;  // it begins when they meet
   --left_;
   slot.is_active = true;
-  slot.kind = static_cast<Kind>(random_.Below(3));
+  slot.kind = small_writes_ && !random_.OneIn(8)
+                  ? Kind::kWrite
+                  : static_cast<Kind>(random_.Below(3));
   slot.target = target;
   slot.life = nodes_[target].life;
   const uint32_t most =
       std::min(kRegionBytes, packet_bytes_ * rud::upper::kUnitPackets * 4);
-  const auto bytes = static_cast<uint32_t>(
-      random_.OneIn(3) ? random_.Below(33) : random_.Below(most + 1));
+  const bool is_small = small_writes_ ? !random_.OneIn(8) : random_.OneIn(3);
+  const auto bytes = static_cast<uint32_t>(is_small ? random_.Below(33)
+                                                    : random_.Below(most + 1));
   slot.data.resize(bytes);
   for (uint8_t& byte : slot.data) byte = random_.Byte();
   if (slot.kind == Kind::kSend) {
@@ -204,7 +209,8 @@ bool RudUpperRun::Give(Node& node, uint32_t index) {
       target.shared_pvo.value +
       (node.index * kAllSlots + index) * uint64_t{kRegionBytes};
   const uint64_t bytes = slot.data.size();
-  const bool is_inline = bytes <= URNIC_RUD_INLINE && random_.OneIn(2);
+  const bool is_inline =
+      bytes <= URNIC_RUD_INLINE && (small_writes_ || random_.OneIn(2));
   rud::upper::Endpoint& endpoint = *node.endpoint;
   Status status = Status::kOk;
   switch (slot.kind) {
@@ -225,7 +231,8 @@ bool RudUpperRun::Give(Node& node, uint32_t index) {
   }
   Require(status == Status::kOk || status == Status::kTryAgain,
           "an operation is not taken");
-  endpoint.Flush();
+  // Or what follows leaves with it.
+  if (!small_writes_ && random_.OneIn(2)) endpoint.Flush();
   Wake(node, Duration());
   return status == Status::kOk;
 }
@@ -305,11 +312,14 @@ void RudUpperRun::OnDone(Node& node, const Event& event) {
                         [](uint8_t byte) { return byte == kSentinel; }),
             "bytes behind the transfer were written");
   }
-  world_.After(Duration::Microseconds(random_.Below(1500)),
-               [this, &node, index] {
-                 const Slot& each = node.slots[index];
-                 if (!each.is_active && !each.is_abandoned) Begin(node, index);
-               });
+  // Small writes often begin together.
+  constexpr int64_t kTogether = 500;
+  auto pause = static_cast<int64_t>(random_.Below(1500));
+  if (small_writes_) pause = kTogether - world_.now().ns() / 1000 % kTogether;
+  world_.After(Duration::Microseconds(pause), [this, &node, index] {
+    const Slot& each = node.slots[index];
+    if (!each.is_active && !each.is_abandoned) Begin(node, index);
+  });
 }
 
 void RudUpperRun::OnPlaced(Node& node, const Placement& placement) {
@@ -358,20 +368,7 @@ bool RudUpperRun::IsDone() const {
 void RudUpperRun::CheckEnd() {
   for (uint32_t i = 0; i < node_count_; ++i) {
     Node& node = nodes_[i];
-    const rud::upper::UpperStats& from = node.endpoint->stats();
-    rud::upper::UpperStats& to = stats_.upper;
-    to.units += from.units;
-    to.commands += from.commands;
-    to.asked += from.asked;
-    to.early += from.early;
-    to.packets_again += from.packets_again;
-    to.time_outs += from.time_outs;
-    to.dead_paths += from.dead_paths;
-    to.revived_paths += from.revived_paths;
-    to.moved += from.moved;
-    to.fenced += from.fenced;
-    to.stale += from.stale;
-    to.bad_control += from.bad_control;
+    testing::AddCounts(stats_.upper, node.endpoint->stats());
     node.endpoint.reset();
     for (const std::unique_ptr<RudNic>& nic : node.nics) {
       Require(!nic->end().window().failed(), "a window has failed");

@@ -115,6 +115,7 @@ class RudUpperRun {
   bool faulty_ = true;
   Time settled_at_;  // what waited for a NIC has arrived
   bool slow_programs_ = false;
+  bool small_writes_ = false;  // most operations are, and begin together
   bool has_restarted_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "transport/rud/upper/operations.h"
@@ -15,6 +16,7 @@ namespace urnic::rud::upper {
 struct UpperStats {
   uint64_t units = 0;     // complete
   uint64_t commands = 0;  // posted
+  uint64_t shared = 0;    // writes that went in a packet that others had begun
   uint64_t asked = 0;     // state requests
   uint64_t packets_again = 0;
   uint64_t time_outs = 0;
@@ -40,6 +42,25 @@ struct Core {
     if (peer.is_pending) return;
     peer.is_pending = true;
     pending.push_back(&peer);
+  }
+  // Calls `visit(const Unit&)` for all that the lane carries; it may end them.
+  template <typename F>
+  void ForEachUnit(const Lane& lane, F&& visit) {
+    Unit unit = lane.unit;
+    for (uint32_t left = lane.writes; left != 0; --left) {
+      const uint32_t next = operations[unit.operation].next;
+      visit(std::as_const(unit));
+      unit = {next, 0};
+    }
+  }
+  // The lane's units wait for another lane.
+  void GiveUnitsBack(const Lane& lane) {
+    Peer& peer = *lane.pair->peer;
+    ForEachUnit(lane, [&](const Unit& unit) { peer.again.push_back(unit); });
+    Touch(peer);
+  }
+  void FailUnits(const Lane& lane, Status status) {
+    ForEachUnit(lane, [&](const Unit& unit) { FailUnit(unit, status); });
   }
   // A unit of the operation has ended.
   void EndUnit(const Unit& unit) {

@@ -18,7 +18,9 @@ Endpoint::Endpoint(const EndpointConfig& config,
   for (size_t i = 0; i < adapters.size(); ++i) {
     core_.nics.push_back(
         std::make_unique<Nic>(adapters[i], static_cast<uint8_t>(i)));
-    URNIC_CHECK(core_.nics[i]->packet_bytes >= kLeastPacketBytes);
+    const Nic& nic = *core_.nics[i];
+    URNIC_CHECK(nic.packet_bytes >= kLeastPacketBytes &&
+                nic.packet_bytes <= nic.send.slot_bytes());
   }
   core_.peers.resize(1);
 }

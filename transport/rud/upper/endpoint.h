@@ -134,6 +134,7 @@ class Endpoint {
   // Takes the lane off its path.
   void Release(Lane& lane);
   void Free(Lane& lane);
+  void Divide(Lane& lane);
   void Measure(Lane& lane, const urnic_rud_receive& entry, bool is_complete);
 
   bool MayTimeOut();

@@ -95,9 +95,8 @@ bool HasUnit(const Lane& lane) {
     return;
   }
   ++core_.stats.units;
-  const Unit unit = lane->unit;
   Free(*lane);
-  core_.EndUnit(unit);
+  core_.ForEachUnit(*lane, [this](const Unit& unit) { core_.EndUnit(unit); });
   Peer& peer = *lane->pair->peer;
   if (++peer.completions == kOrderAfter) recovery_.Order(peer);
 }
@@ -116,7 +115,19 @@ void Endpoint::OnState(Nic& nic, const urnic_rud_receive& entry) {
   path.shared.cc.OnLoss(core_.now,
                         static_cast<uint32_t>(std::popcount(missing)));
   Measure(*lane, entry, false);
+  // Nobody asks about a list but to divide it: with the question, what is on
+  // its way has become stale.
+  if (lane->writes != 1 && missing != 0) return Divide(*lane);
   sender_.SendAgain(*lane, path);
+}
+
+// The writes of a list go on alone.
+void Endpoint::Divide(Lane& lane) {
+  core_.ForEachUnit(lane, [this](const Unit& unit) {
+    core_.operations[unit.operation].is_alone = true;
+  });
+  core_.GiveUnitsBack(lane);
+  Free(lane);
 }
 
 void Endpoint::OnRefusal(Nic& nic, const urnic_rud_receive& entry) {
@@ -124,9 +135,11 @@ void Endpoint::OnRefusal(Nic& nic, const urnic_rud_receive& entry) {
   if (lane == nullptr || lane->kind == UnitKind::kProbe) return;
   Release(*lane);
   Measure(*lane, entry, false);
-  const Unit unit = lane->unit;
+  // The answer names one write at most. Those that are right may be executed
+  // twice, which nobody can tell before they are complete.
+  if (lane->writes != 1) return Divide(*lane);
   Free(*lane);
-  core_.FailUnit(unit, Status::kRefused);
+  core_.FailUnits(*lane, Status::kRefused);
 }
 
 void Endpoint::OnRefusedCommand(Nic& nic, const urnic_rud_send& command) {
@@ -144,11 +157,10 @@ void Endpoint::OnRefusedCommand(Nic& nic, const urnic_rud_send& command) {
                        command.status == URNIC_RUD_BAD_CONTEXT;
   if (is_last && !is_late && command.status != URNIC_RUD_FLUSHED) {
     Release(*lane);
-    const Unit unit = lane->unit;
     Free(*lane);
-    core_.FailUnit(unit, command.status == URNIC_RUD_BAD_PVO
-                             ? Status::kBadLocal
-                             : Status::kBadRequest);
+    core_.FailUnits(*lane, command.status == URNIC_RUD_BAD_PVO
+                               ? Status::kBadLocal
+                               : Status::kBadRequest);
   }
   if (window_failed) recovery_.OnNicFailed(nic);
 }
@@ -233,7 +245,8 @@ void Endpoint::OnControl(Nic& nic, const urnic_rud_receive& entry,
 uint32_t Endpoint::PollNic(Nic& nic, std::span<Event> events) {
   uint32_t count = 0;
   const uint32_t done = core_.operations.done();
-  // Each entry ends one operation at most, or is one message.
+  // An entry is one message, or ends one operation; a list of writes ends more,
+  // of which the next Poll() tells.
   while (count + core_.operations.done() - done < events.size()) {
     const urnic_rud_receive* const entry = nic.receive.Front();
     if (entry == nullptr) break;

@@ -29,7 +29,9 @@ enum class LaneState : uint8_t {
 
 enum class UnitKind : uint8_t { kWrite, kRead, kMessage, kProbe };
 
-// A part of an operation.
+// A part of an operation. Or several small writes that share a packet: then it
+// is the first, and Operation::next links the others (Lane::writes says how
+// many).
 struct Unit {
   uint32_t operation = 0;
   uint32_t index = 0;
@@ -54,6 +56,7 @@ struct Lane {
   uint8_t packets = 0;    // of the unit
   uint8_t under_way = 0;  // counted by the path
   uint8_t tries = 0;      // times that the timer has ended
+  uint8_t writes = 1;     // operations of the unit; more than 1: a list
   UnitKind kind = UnitKind::kWrite;
   LaneState state = LaneState::kFree;
   bool asks = false;     // the last command was a state request

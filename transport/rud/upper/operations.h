@@ -35,6 +35,7 @@ struct Operation {
   OperationKind kind = OperationKind::kWrite;
   Status status = Status::kOk;
   bool is_inline = false;
+  bool is_alone = false;  // it may not share a packet
   uint8_t data[URNIC_RUD_INLINE];
 
   // All but what a new operation sets anyway.
@@ -45,7 +46,10 @@ struct Operation {
     begun = open = 0;
     open_message_bytes = 0;
     status = Status::kOk;
-    is_inline = false;
+    is_inline = is_alone = false;
+  }
+  bool MayShare() const {
+    return is_inline && !is_alone && kind == OperationKind::kWrite;
   }
   // REQUIRES: size() <= URNIC_RUD_INLINE
   void SetInline(std::span<const uint8_t> from) {

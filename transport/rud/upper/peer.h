@@ -86,6 +86,13 @@ struct Granted {
   uint32_t generation = 0;
 };
 
+// A small write whose command the RNIC cannot see yet: others may join it.
+struct OpenList {
+  Lane* lane = nullptr;   // null: there is none
+  uint32_t position = 0;  // of the command in its ring
+  uint32_t last = 0;      // operation
+};
+
 class Peer {
  public:
   Peer(uint32_t number_of_it, EndpointAddress&& address_of_it,
@@ -122,6 +129,7 @@ class Peer {
   std::vector<Unit> again;  // units whose lanes were taken from them
   OperationList memory_queue;
   OperationList message_queue;
+  OpenList list;
   // Messages that are on their way.
   uint32_t next_sequence = 0;
   uint32_t open_messages = 0;  // of several packets

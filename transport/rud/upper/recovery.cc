@@ -198,7 +198,7 @@ void Recovery::Redrive(Lane& lane) {
   if (lane.pair->nic->failed &&
       core_.operations[lane.unit.operation].status != Status::kOk) {
     lane.state = LaneState::kUseless;
-    return core_.FailUnit(lane.unit, Status::kWindowFailed);
+    return core_.FailUnits(lane, Status::kWindowFailed);
   }
   Path* const best = BestOf(*lane.pair);
   if (best != nullptr && (best->state == PathState::kLiving ||
@@ -247,18 +247,15 @@ bool Recovery::Move(Lane& lane, Pair& pair) {
 }
 
 void Recovery::GiveUnitBack(Lane& lane) {
-  Peer& peer = *lane.pair->peer;
-  peer.again.push_back(lane.unit);
+  core_.GiveUnitsBack(lane);
   lane.state = LaneState::kFree;
   lane.pair->free.Append(lane);
-  core_.Touch(peer);
 }
 
 void Recovery::OnFenced(Lane& lane) {
   if (lane.theirs != kNoContext) return GiveUnitBack(lane);
-  lane.pair->peer->again.push_back(lane.unit);
+  core_.GiveUnitsBack(lane);
   lane.state = LaneState::kUseless;
-  core_.Touch(*lane.pair->peer);
 }
 
 void Recovery::OnNicFailed(Nic& nic) {
@@ -310,7 +307,7 @@ void Recovery::Fail(Peer& peer, Status status) {
                             lane->state == LaneState::kParked ||
                             lane->state == LaneState::kFencing;
       if (has_unit && lane->kind != UnitKind::kProbe)
-        core_.FailUnit(lane->unit, status);
+        core_.FailUnits(*lane, status);
     }
   }
   peer.parked = LaneList();

@@ -53,14 +53,22 @@ class SendRing {
   // The entry for the next command. It has what an earlier command left there.
   // REQUIRES: HasRoom()
   urnic_rud_send& Next() { return entries_[producer_ & mask_]; }
-  // Its slot, for the payload of URNIC_RUD_PACKET.
-  uint8_t* NextSlot() {
-    return slots_ + size_t{producer_ & mask_} * slot_bytes_;
-  }
+  // Its slot, for the payload of URNIC_RUD_PACKET and URNIC_RUD_SLOT_DATA.
+  uint8_t* NextSlot() { return SlotAt(producer_); }
   // The entry is filled, but for its status.
   void Post() {
     Next().status = URNIC_RUD_WAITS;
     ++producer_;
+  }
+  // Of the entry for the next command.
+  uint32_t position() const { return producer_; }
+  // An entry that was posted, and that the RNIC cannot see yet. Null: it can.
+  urnic_rud_send* Unpublished(uint32_t position) {
+    const bool is_visible = static_cast<int32_t>(position - published_) < 0;
+    return is_visible ? nullptr : &entries_[position & mask_];
+  }
+  uint8_t* SlotAt(uint32_t position) {
+    return slots_ + size_t{position & mask_} * slot_bytes_;
   }
   // Entries were posted that the RNIC cannot see yet.
   bool HasUnpublished() const { return producer_ != published_; }

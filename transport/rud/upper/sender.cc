@@ -11,6 +11,9 @@ namespace {
 
 // Kept free for what is sent again, and for control messages.
 constexpr uint32_t kReservedEntries = 4;
+// A list that has timed out so often is divided: one of its writes may be what
+// the peer drops silently.
+constexpr uint8_t kTriesOfList = 3;
 
 UnitKind KindOf(OperationKind kind) {
   switch (kind) {
@@ -195,8 +198,12 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   if (__builtin_expect(!nic.send.HasRoom(), 0)) return;
   urnic_rud_send& entry = nic.send.Next();
   Fill(entry, lane, path, opcode, packets);
-  if (opcode != URNIC_RUD_ASK_STATE && lane.kind != UnitKind::kProbe)
+  if (__builtin_expect(lane.writes != 1, 0)) {
+    if (opcode != URNIC_RUD_ASK_STATE)
+      FillWrites(entry, lane, nic.send.NextSlot());
+  } else if (opcode != URNIC_RUD_ASK_STATE && lane.kind != UnitKind::kProbe) {
     FillOperation(entry, lane, packets);
+  }
   nic.send.Post();
   ++core_.stats.commands;
   if (__builtin_expect(path.shared.cc.pacer.active(), 0)) {
@@ -223,22 +230,113 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
         static_cast<uint8_t>(wire::RudPackets(lane.bytes, lane.stride));
   }
   lane.missing = wire::RudAllPackets(lane.packets);
+  lane.writes = 1;
   lane.kind = KindOf(operation.kind);
   lane.state = LaneState::kBusy;
   lane.tries = 0;
   lane.is_first = true;
   lane.asks = false;
   lane.tid = (TransferOf(lane.tid) + 1) * kAttempts;
+  if (operation.MayShare()) {
+    operation.peer->list = {&lane, lane.pair->nic->send.position(),
+                            unit.operation};
+  }
   Post(lane, path,
        lane.kind == UnitKind::kRead ? URNIC_RUD_READ : URNIC_RUD_WRITE,
        lane.missing);
 }
+
+// --- Small writes ------------------------------------------------------------
+
+[[gnu::always_inline]] inline void Sender::AppendWrite(
+    Lane& lane, const Operation& operation, uint8_t* slot) {
+  uint8_t* const to = slot + lane.bytes;
+  auto& write = *reinterpret_cast<wire::RudListEntry*>(to);
+  write.pvo = wire::Be<uint64_t>(operation.remote_pvo);
+  write.bytes = wire::Be<uint16_t>(static_cast<uint16_t>(operation.bytes));
+  if (__builtin_expect(operation.bytes == sizeof(uint64_t), 1)) {
+    std::memcpy(to + sizeof(write), operation.data, sizeof(uint64_t));
+  } else {
+    std::memcpy(to + sizeof(write), operation.data, operation.bytes);
+  }
+  lane.bytes += static_cast<uint32_t>(sizeof(write) + operation.bytes);
+}
+
+// The list is in the slot.
+[[gnu::always_inline]] inline void Sender::FillList(urnic_rud_send& entry,
+                                                    Lane& lane) {
+  lane.stride = static_cast<uint16_t>(lane.bytes);
+  entry.bytes = lane.bytes;
+  entry.stride = lane.stride;
+}
+
+// All writes of the lane.
+void Sender::FillWrites(urnic_rud_send& entry, Lane& lane, uint8_t* slot) {
+  lane.bytes = 0;
+  core_.ForEachUnit(lane, [&](const Unit& unit) {
+    AppendWrite(lane, core_.operations[unit.operation], slot);
+  });
+  entry.flags = URNIC_RUD_SLOT_DATA | URNIC_RUD_LIST;
+  entry.notify = URNIC_RUD_NOTIFY_SOURCE;
+  entry.remote_pvo = 0;
+  entry.packets = 1;
+  FillList(entry, lane);
+}
+
+[[gnu::always_inline]] inline bool Sender::Join(Peer& peer, uint32_t index) {
+  OpenList& list = peer.list;
+  if (list.lane == nullptr) return false;
+  Lane& lane = *list.lane;
+  Operation& operation = core_.operations[index];
+  if (!operation.MayShare()) return false;
+  SendRing& ring = lane.pair->nic->send;
+  urnic_rud_send* const entry = ring.Unpublished(list.position);
+  // As long as the first is alone, its bytes are in the command.
+  const uint32_t before =
+      lane.bytes + (lane.writes == 1 ? sizeof(wire::RudListEntry) : 0);
+  if (entry == nullptr || lane.writes == wire::kRudMaxWrites ||
+      before + sizeof(wire::RudListEntry) + operation.bytes > peer.stride) {
+    list.lane = nullptr;
+    return false;
+  }
+  uint8_t* const slot = ring.SlotAt(list.position);
+  if (lane.writes == 1) FillWrites(*entry, lane, slot);
+  core_.operations[list.last].next = index;
+  list.last = index;
+  ++lane.writes;
+  AppendWrite(lane, operation, slot);
+  FillList(*entry, lane);
+  ++core_.stats.shared;
+  return true;
+}
+
+bool Sender::JoinNext(Peer& peer) {
+  if (peer.list.lane == nullptr) return false;
+  if (!peer.again.empty()) {
+    if (!Join(peer, peer.again.back().operation)) return false;
+    peer.again.pop_back();
+    return true;
+  }
+  if (peer.memory_queue.empty()) return false;
+  const uint32_t index = peer.memory_queue.front();
+  Operation& operation = core_.operations[index];
+  if (operation.status != Status::kOk || !Join(peer, index)) return false;
+  peer.memory_queue.PopFront(core_.operations.all());
+  operation.begun = operation.open = 1;
+  return true;
+}
+
+// --- Operations --------------------------------------------------------------
 
 void Sender::Start(Operation& operation) {
   Peer& peer = *operation.peer;
   const uint32_t index = core_.operations.IndexOf(operation);
   const bool is_message = operation.kind == OperationKind::kSend;
   if (__builtin_expect(operation.units == 1 && !peer.HasPending(), 1)) {
+    if (Join(peer, index)) {
+      operation.begun = operation.open = 1;
+      return;
+    }
     Path* const path = PickPath(peer);
     if (path != nullptr && (!is_message || BeginMessage(peer, operation))) {
       operation.begun = operation.open = 1;
@@ -256,6 +354,7 @@ void Sender::Start(Operation& operation) {
 
 void Sender::Pump(Peer& peer) {
   while (peer.HasPending()) {
+    if (JoinNext(peer)) continue;
     Path* const path = PickPath(peer);
     Unit unit;
     if (path == nullptr || !PickUnit(peer, unit)) return;
@@ -284,8 +383,11 @@ void Sender::SendAgain(Lane& lane, Path& path) {
 
 void Sender::AskOrSendAgain(Lane& lane, Path& path) {
   const bool transfer_ends = lane.tid % kAttempts == kAttempts - 1;
-  if (lane.kind == UnitKind::kRead || lane.packets == 1 || transfer_ends)
+  const bool is_divided = lane.writes != 1 && lane.tries >= kTriesOfList;
+  if (lane.kind == UnitKind::kRead || (lane.packets == 1 && !is_divided) ||
+      transfer_ends) {
     return SendAgain(lane, path);
+  }
   NextAttempt(lane);
   lane.state = LaneState::kBusy;
   lane.asks = true;
