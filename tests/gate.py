@@ -168,7 +168,7 @@ def judges(full):
 def parts(full):
     """(name, minutes allowed, function). The minutes are the project's budget
     for a fresh machine with two cores; they are printed, not enforced."""
-    fuzz = ["300"] if full else ["120", "--together"]
+    fuzz = ["300"] if full else ["60", "--together"]
     yield "build", 7, lambda: run_program(["./dev", "build"])
     yield "unit, golden, lint", 3, lambda: unit(full)
     yield "simulator", 4, lambda: simulator(full)
