@@ -36,8 +36,8 @@ CEILINGS = {
     "instructions, engine/half_trip": 5500,
     "instructions, engine/iwarp/write/8/list_of_32": 2800,
     "instructions, engine/iwarp/half_trip": 10000,
-    "instructions, rud/upper_write_8": 700,
-    "instructions, engine/rud/write/8/list_of_32": 2800,
+    "instructions, rud/upper_write_8": 340,
+    "instructions, engine/rud/write/8/list_of_32": 750,
     "bytes, RcQp": 1152,
 }
 
