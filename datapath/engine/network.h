@@ -172,7 +172,7 @@ class Network {
   // Packets along the path were not answered in time.
   void Suspect(const net::Path& path, Time now);
   // As Host: of a frame for which OnFrame() has returned kRudFragments.
-  uint32_t TakeDatagram(std::span<uint8_t> out) {
+  net::Host::Datagram TakeDatagram(std::span<uint8_t> out) {
     return host_.TakeDatagram(out);
   }
   uint32_t DrawIdentification() { return host_.DrawIdentification(); }

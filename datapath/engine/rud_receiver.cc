@@ -34,9 +34,11 @@ void RudReceiver::OnFrame(const wire::FrameView& view, rte_mbuf* frame) {
 template <typename Sink>
 void RudReceiver::OnFragments(const wire::FrameView& last, rte_mbuf* frame) {
   wire::FrameView view = last;
-  view.payload = datagram_.get();
-  view.payload_bytes =
+  const net::Host::Datagram datagram =
       network_->TakeDatagram({datagram_.get(), wire::kRoceMaxBytes});
+  view.payload = datagram_.get();
+  view.payload_bytes = datagram.bytes;
+  if (datagram.marked) view.tos |= wire::kEcnCongestionExperienced;
   OnFrame<Sink>(view, frame);
   // The next one takes the same memory.
   Finish<Sink>();

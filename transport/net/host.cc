@@ -135,7 +135,7 @@ RxVerdict Host::CheckDatagram() const {
              : RxVerdict::kBadUdpLength;
 }
 
-uint32_t Host::TakeDatagram(std::span<uint8_t> out) {
+Host::Datagram Host::TakeDatagram(std::span<uint8_t> out) {
   size_t skip = sizeof(wire::Udp);
   size_t bytes = 0;
   for (const auto& piece : reassembly_.message()) {
@@ -145,8 +145,9 @@ uint32_t Host::TakeDatagram(std::span<uint8_t> out) {
     bytes += piece.size() - skip;
     skip = 0;
   }
+  const bool marked = reassembly_.marked();
   reassembly_.Finish();
-  return static_cast<uint32_t>(bytes);
+  return {static_cast<uint32_t>(bytes), marked};
 }
 
 uint32_t Host::DrawIdentification() {

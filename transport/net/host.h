@@ -176,10 +176,13 @@ class Host {
   // Whether OnFrame() keeps their fragments, also those to groups. Without it
   // they are dropped as kIpFragment.
   void KeepDatagrams(bool keep) { keeps_datagrams_ = keep; }
+  struct Datagram {
+    uint32_t bytes = 0;
+    bool marked = false;  // by ECN
+  };
   // When OnFrame() has returned kRudFragments, before anything else: copies
-  // what follows the UDP header, and returns its length. REQUIRES: out.size()
-  // >= wire::kRoceMaxBytes
-  uint32_t TakeDatagram(std::span<uint8_t> out);
+  // what follows the UDP header. REQUIRES: out.size() >= wire::kRoceMaxBytes
+  Datagram TakeDatagram(std::span<uint8_t> out);
   // For the fragments of a packet. Nobody can predict it, and it comes again
   // only after 2^16 others.
   uint32_t DrawIdentification();

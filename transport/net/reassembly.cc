@@ -21,6 +21,7 @@ RxVerdict Reassembly::OnFragment(const wire::Fragment& fragment,
   //= RFC 6946 4: an atomic fragment is processed in isolation from all others
   if (fragment.offset == 0 && fragment.last) {
     message_.push_back(fragment.data);
+    marked_ = fragment.marked;
     return RxVerdict::kAccept;
   }
   if (keeper_ == nullptr) return RxVerdict::kFragmentNoRoom;
@@ -38,6 +39,7 @@ RxVerdict Reassembly::OnFragment(const wire::Fragment& fragment,
   }
   if (place != RxVerdict::kAccept) return place;
   if (fragment.last) packet.total = fragment.end();
+  packet.marked |= fragment.marked;
   packet.bytes += static_cast<uint32_t>(fragment.data.size());
   if (packet.bytes == packet.total) {
     Complete(packet, fragment, before);
@@ -156,6 +158,7 @@ void Reassembly::Complete(Packet& packet, const wire::Fragment& last,
     if (i == before) message_.push_back(last.data);
   }
   whole_ = &packet;
+  marked_ = packet.marked;
 }
 
 void Reassembly::Finish() {

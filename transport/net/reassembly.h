@@ -55,6 +55,9 @@ class Reassembly {
   RxVerdict OnFragment(const wire::Fragment& fragment,
                        const ReceivedFrame& frame, Time now);
   wire::MessagePieces message() const { return message_; }
+  //= RFC 3168 5.3: a packet is marked if one of its fragments was
+  // Of message().
+  bool marked() const { return marked_; }
   void Finish();
 
   void OnTimer(Time now);
@@ -79,6 +82,7 @@ class Reassembly {
     bool used = false;
     // Its fragments were in conflict: later ones are dropped.
     bool dropped = false;
+    bool marked = false;
     wire::Gid src;
     wire::Gid dst;
     uint8_t protocol = 0;
@@ -117,6 +121,7 @@ class Reassembly {
   std::vector<Piece> pieces_;
   uint32_t free_piece_ = kNone;
   std::vector<std::span<const uint8_t>> message_;
+  bool marked_ = false;
   Packet* whole_ = nullptr;  // the packet of message_
   Time deadline_ = Time::Infinite();
   uint64_t incomplete_ = 0;

@@ -68,10 +68,26 @@ class ReassemblyTest : public ::testing::TestWithParam<bool> {
       // While the frame is there.
       if (verdict == V::kRudFragments) {
         datagram_.resize(wire::kRoceMaxBytes);
-        datagram_.resize(host_->TakeDatagram(datagram_));
+        const Host::Datagram datagram = host_->TakeDatagram(datagram_);
+        datagram_.resize(datagram.bytes);
+        was_marked_ = datagram.marked;
       }
       return verdict;
     });
+  }
+  // The frame with "congestion experienced".
+  FrameBytes Marked(FrameBytes frame) const {
+    constexpr size_t kIp = sizeof(wire::Ethernet);
+    if (GetParam()) {
+      frame[kIp + 1] |= wire::kEcnCongestionExperienced << 4;
+      return frame;
+    }
+    auto& ip = *reinterpret_cast<wire::Ipv4*>(&frame[kIp]);
+    ip.tos |= wire::kEcnCongestionExperienced;
+    ip.checksum = {};
+    ip.checksum =
+        wire::Be<uint16_t>(wire::ChecksumSum().AddHeader(ip).Finish());
+    return frame;
   }
   // The verdict on a fragment with this part of a message.
   V Part(uint32_t identification, uint32_t begin, uint32_t end,
@@ -94,6 +110,7 @@ class ReassemblyTest : public ::testing::TestWithParam<bool> {
   }
 
   std::vector<uint8_t> datagram_;  // that was handed over last
+  bool was_marked_ = false;
   testing::HostFrames frames_;
   testing::HostSink sink_;
   testing::Answers answers_;
@@ -241,6 +258,30 @@ TEST_P(ReassemblyTest, DatagramsOfRudAreHandedOver) {
     EXPECT_EQ(give(5, wire::kRudUdpPort, 65535), V::kBadUdpLength);
   }
   EXPECT_EQ(frames_.kept(), 0u);
+}
+
+//= RFC 3168 5.3
+TEST_P(ReassemblyTest, ADatagramIsMarkedIfOneOfItsFragmentsIs) {
+  host_->KeepDatagrams(true);
+  FrameBytes message(4000);
+  wire::Udp udp;
+  udp.dst_port = wire::Be<uint16_t>(wire::kRudUdpPort);
+  udp.length = wire::Be<uint16_t>(4000);
+  std::memcpy(message.data(), &udp, sizeof(udp));
+  FragmentOf of = Of(1);
+  of.protocol = wire::kIpProtocolUdp;
+  // None, then each of the three.
+  for (size_t marked = 3; marked != SIZE_MAX; --marked) {
+    ++of.identification;
+    std::vector<FrameBytes> frames = FragmentFrames(of, message, 1440);
+    ASSERT_EQ(frames.size(), 3u);
+    V last = V::kAccept;
+    for (size_t i = 0; i < 3; ++i) {
+      last = Give(i == marked ? Marked(frames[i]) : frames[i]);
+    }
+    ASSERT_EQ(last, V::kRudFragments);
+    EXPECT_EQ(was_marked_, marked < 3) << marked;
+  }
 }
 
 TEST_P(ReassemblyTest, FragmentedNeighbourDiscoveryIsIgnored) {

@@ -13,6 +13,7 @@ constexpr uint32_t kLengthMax = 65535;  // the largest value of a length field
 RxVerdict ParseFragment(const FrameView& view, Fragment& out) {
   out.src = view.src;
   out.dst = view.dst;
+  out.marked = view.congestion_experienced();
   Reader reader(view.payload_span());
   uint8_t& protocol = out.protocol;
   uint32_t length_max = kLengthMax;

@@ -20,6 +20,7 @@ struct Fragment {
   // The part of the packet. 0: the first byte after the IP header.
   uint32_t offset = 0;
   bool last = false;
+  bool marked = false;            // by ECN
   std::span<const uint8_t> data;  // not empty
 
   uint32_t end() const { return offset + static_cast<uint32_t>(data.size()); }

@@ -50,7 +50,10 @@ struct urnic_ep_attr {
   uint32_t job;        /* who may talk to each other: not 0 */
   uint32_t operations; /* accepted at a time; 0: 4096 */
   uint32_t paths;      /* UDP flows between two NICs, 1 to 8; 0: 4 */
-  uint32_t lanes;      /* units under way to a peer, which grants them; 0: 64 */
+  /* Units under way to a peer, which grants them; 0: 64. A unit is up to 16
+   * packets of one operation, or a packet of small writes; so of messages of
+   * one packet, no more than this are under way. */
+  uint32_t lanes;
   uint32_t send_entries;    /* of each window; 0: 1024 */
   uint32_t receive_entries; /* of each window; 0: 4096 */
   uint32_t dead_after_ms;   /* without an answer a path is dead; 0: 50 */
@@ -61,7 +64,9 @@ struct urnic_ep_attr {
  * NULL: errno. */
 struct urnic_ep* urnic_ep_open(const struct urnic_ep_nic* nics, uint32_t count,
                                const struct urnic_ep_attr* attr);
-/* Operations under way end without an event. Peers are not told. */
+/* Operations under way end without an event. Peers are told, and for them this
+ * endpoint is soon lost (URNIC_EP_PEER_LOST); if that message is lost, it is
+ * after lost_after_ms. */
 int urnic_ep_close(struct urnic_ep* endpoint);
 
 /* What peers need. `bytes`: room in, length out. ENOSPC: `bytes` says how much
@@ -75,8 +80,9 @@ int urnic_ep_address(struct urnic_ep* endpoint, void* address, size_t* bytes);
  * with URNIC_EP_PEER_LOST. */
 int urnic_ep_add_peer(struct urnic_ep* endpoint, const void* address,
                       size_t bytes, uint32_t* peer);
-/* Operations with it end with URNIC_EP_CANCELED. An endpoint that is removed at
- * one end must be opened again at the other. */
+/* Operations with it end with URNIC_EP_CANCELED, and it is told, as at the end
+ * of an endpoint. An endpoint that is removed at one end must be opened again
+ * at the other. */
 int urnic_ep_remove_peer(struct urnic_ep* endpoint, uint32_t peer);
 
 /* As urnic_dv_register() and urnic_dv_deregister(), for the endpoint's job. */
@@ -88,7 +94,8 @@ int urnic_ep_deregister(struct urnic_ep* endpoint, uint64_t pvo);
  * the endpoint until then. Nothing leaves before the next urnic_ep_flush() or
  * urnic_ep_poll(); the clock is read once for all that leave together, when the
  * first of them begins. EAGAIN: too many operations; poll.
- * EMSGSIZE: more than the peer can take as a message, or than URNIC_RUD_INLINE.
+ * EMSGSIZE: more than the peer can take as a message (16 MB), or than
+ * URNIC_RUD_INLINE.
  * EINVAL: no such peer. EHOSTUNREACH: the peer is lost. */
 int urnic_ep_write(struct urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
                    uint64_t remote_pvo, uint64_t bytes, uint64_t user);
@@ -127,9 +134,13 @@ struct urnic_ep_event {
   uint8_t status; /* enum urnic_ep_event_status */
   uint16_t reserved;
   uint32_t peer;
-  uint64_t user;    /* done: of the operation */
-  uint64_t bytes;   /* of the operation, or of the message */
-  const void* data; /* message: until the next poll */
+  uint64_t user;  /* done: of the operation */
+  uint64_t bytes; /* of the operation, or of the message */
+  /* Message: until the next poll. One that fits into a packet (max_payload of
+   * struct urnic_dv_window at the end whose link is shorter) lies in the
+   * receive FIFO, aligned to 64 bytes if that is a multiple of 64. Others were
+   * put together in memory that is aligned as malloc()'s. */
+  const void* data;
 };
 
 /* Runs the RNICs and the endpoint, and fills events: at most `most`. Returns

@@ -71,6 +71,7 @@ uint32_t WindowAdapter::AddPeer(const upper::WindowAddress& address) {
 }
 
 void WindowAdapter::RemovePeer(uint32_t peer) {
+  Progress();
   urnic_dv_table_v1.remove_peer(qp_, peer);
 }
 

@@ -64,6 +64,7 @@ class EndpointTest : public ::testing::Test {
     while (world_.now() < limit) {
       for (uint32_t i = 0; i < 2; ++i) {
         Event event;
+        if (ends_[i] == nullptr) continue;
         if (ends_[i]->Poll(world_.now(), {&event, 1}) == 0) continue;
         if (i == 0 && event.type == EventType::kDone) return event.status;
       }
@@ -121,6 +122,55 @@ TEST_F(EndpointTest, APeerWithoutAPathIsLost) {
             Status::kOk);
   EXPECT_EQ(Run(), Status::kPeerLost);
   EXPECT_TRUE(ends_[0]->IsLost(1));
+}
+
+TEST_F(EndpointTest, APeerThatHasEndedIsLostSoon) {
+  const uint8_t data[8] = {};
+  ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvos_[1].value, 1),
+            Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  ends_[1].reset();
+  const Time end = now();
+  ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvos_[1].value, 2),
+            Status::kOk);
+  EXPECT_EQ(Run(), Status::kPeerLost);
+  EXPECT_LT((now() - end).ns(), Duration::Milliseconds(200).ns());
+}
+
+// What had been answered before is heard, though it comes later.
+TEST_F(EndpointTest, TheAnswerOfAPeerThatEndsIsHeard) {
+  const uint8_t data[8] = {};
+  ASSERT_EQ(ends_[0]->SendInline(now(), 1, data, 1), Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  ASSERT_EQ(ends_[0]->SendInline(now(), 1, data, 2), Status::kOk);
+  ends_[0]->Flush();
+  const Time arrived = now() + Duration::Microseconds(15);
+  world_.At(arrived, [] {});
+  world_.RunUntil(arrived);
+  ends_[1].reset();
+  EXPECT_EQ(Run(), Status::kOk);
+}
+
+// It may be in a debugger: its memory can still be written, and what waits for
+// its FIFO waits.
+TEST_F(EndpointTest, APeerWhoseFifoIsFullIsNotLost) {
+  const uint8_t data[8] = {};
+  ASSERT_EQ(ends_[0]->SendInline(now(), 1, data, 1), Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  std::unique_ptr<Endpoint> asleep = std::move(ends_[1]);
+  Status last = Status::kOk;
+  while (last == Status::kOk) {
+    ASSERT_EQ(ends_[0]->SendInline(now(), 1, data, 2), Status::kOk);
+    last = Run();
+  }
+  // For two seconds, where a peer without a path is lost after one.
+  EXPECT_EQ(last, Status::kTryAgain);
+  EXPECT_FALSE(ends_[0]->IsLost(1));
+  ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvos_[1].value, 3),
+            Status::kOk);
+  EXPECT_EQ(Run(), Status::kOk);
+  ends_[1] = std::move(asleep);
+  EXPECT_EQ(Run(), Status::kOk);
 }
 
 TEST_F(EndpointTest, OperationsOfAPeerThatIsRemovedAreCanceled) {

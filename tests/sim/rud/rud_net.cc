@@ -41,7 +41,10 @@ uint32_t RudNic::AddPeer(const rud::upper::WindowAddress& address) {
   return static_cast<uint32_t>(peers_.size() - 1);
 }
 
-void RudNic::RemovePeer(uint32_t peer) { peers_[peer].reset(); }
+void RudNic::RemovePeer(uint32_t peer) {
+  Pump();
+  peers_[peer].reset();
+}
 
 std::optional<rud::ContextId> RudNic::AcquireContext() {
   const auto context = end_.contexts().Acquire(end_.config().window.number);

@@ -38,6 +38,7 @@ class Adapter {
   // that of `peer` in entries of both rings; 0: there is no room, or the
   // address is not reachable.
   virtual uint32_t AddPeer(const WindowAddress& address) = 0;
+  // What was published before leaves first.
   virtual void RemovePeer(uint32_t peer) = 0;
 
   // A context of the window. Nullopt: none is free.

@@ -7,6 +7,8 @@
 //   grant   here they are: also the answer to a renewal
 //   renew   the context of a slot must no longer place anything: release it,
 //           and give the slot another one
+//   bye     this endpoint ends, or has removed the peer. Nobody asks for it: if
+//           it is lost, the peer finds no path any more
 //
 // A message names both incarnations. One of another life is ignored.
 
@@ -20,6 +22,7 @@ enum class ControlType : uint8_t {
   kHello = 1,
   kGrant = 2,
   kRenew = 3,
+  kBye = 4,
 };
 
 // In the tag of the packet.

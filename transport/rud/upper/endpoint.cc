@@ -115,6 +115,8 @@ void Endpoint::RemovePeer(Time now, uint32_t number) {
   core_.now = std::max(core_.now, now);
   if (number >= core_.peers.size() || core_.peers[number] == nullptr) return;
   Peer& peer = *core_.peers[number];
+  if (!peer.is_lost) handshake_.SayBye(peer);
+  Flush();
   recovery_.Fail(peer, Status::kCanceled);
   for (Pair& pair : peer.pairs) {
     if (!pair.is_reachable()) continue;

@@ -84,7 +84,7 @@ bool HasUnit(const Lane& lane) {
   // A read is complete at its target, all else at its source.
   if ((lane->kind == UnitKind::kRead) == (other == UnitKind::kRead)) return;
   Release(*lane);
-  if (lane->asks) {
+  if (lane->asks && lane->kind != UnitKind::kProbe) {
     // It was not lost, only late.
     ++core_.stats.early;
     lane->path->OnEarly();
@@ -108,6 +108,11 @@ void Endpoint::OnState(Nic& nic, const urnic_rud_receive& entry) {
     return;
   }
   Release(*lane);
+  if (lane->kind == UnitKind::kProbe) {
+    Measure(*lane, entry, false);
+    lane->state = LaneState::kFree;
+    return;
+  }
   const uint64_t missing = wire::RudAllPackets(lane->packets) & ~entry.arrived;
   if (missing != 0) lane->missing = missing;
   Path& path = *lane->path;

@@ -101,6 +101,17 @@ void Handshake::SendRenewal(const Lane& lane, const Path& path) {
        {reinterpret_cast<const uint8_t*>(&body), sizeof(body)});
 }
 
+// Along each path that is not dead, since nobody asks for it again.
+void Handshake::SayBye(const Peer& peer) {
+  ControlBody body;
+  body.to = Be<uint64_t>(peer.address.incarnation);
+  for (const Path* path : peer.order) {
+    Post(*path->pair, path->number,
+         TagOf(ControlType::kBye, path->pair->peer_nic, 0),
+         {reinterpret_cast<const uint8_t*>(&body), sizeof(body)});
+  }
+}
+
 ControlTag Handshake::TagOf(ControlType type, uint8_t nic,
                             uint32_t count) const {
   ControlTag tag;
@@ -295,8 +306,18 @@ bool Handshake::OnControl(Pair& pair, uint8_t path, const uint8_t bytes[16],
       return OnRenew(pair, path, tag, body);
     case ControlType::kGrant:
       return OnGrant(pair, path, tag, payload.subspan(sizeof(body)));
+    case ControlType::kBye:
+      OnBye(*pair.peer);
+      return true;
   }
   return false;
+}
+
+// Answers to what was sent before may still be on their way.
+void Handshake::OnBye(Peer& peer) {
+  if (!peer.leaves_at.IsInfinite()) return;
+  peer.leaves_at = core_.now + core_.config.dead_after * 2;
+  core_.Wake(peer.leaves_at);
 }
 
 void Handshake::End(Peer& peer) {

@@ -17,6 +17,8 @@ class Handshake {
 
   // A peer was added: its windows are asked as soon as possible.
   void Begin(Peer& peer);
+  // Tells the peer that nothing of ours is there for it any more.
+  void SayBye(const Peer& peer);
   // Gives back what both sides have of each other.
   void End(Peer& peer);
   // Asks again for what has not been answered.
@@ -54,6 +56,7 @@ class Handshake {
                const ControlBody& body);
   bool OnGrant(Pair& pair, uint8_t path, const ControlTag& tag,
                std::span<const uint8_t> grants);
+  void OnBye(Peer& peer);
   void OnGranted(Peer& peer, uint8_t peer_nic, uint32_t slot,
                  uint32_t generation, ContextId context);
   void AddLane(Peer& peer, uint8_t peer_nic, uint32_t slot, uint32_t generation,

@@ -109,10 +109,11 @@ class Peer {
   const EndpointAddress address;
   uint16_t stride = 0;
   bool is_lost = false;
-  bool is_pending = false;  // in the endpoint's list
-  bool turn = false;        // messages and memory take turns
-  uint32_t living = 0;      // paths
-  Time pathless_since;      // valid if living == 0
+  bool is_pending = false;            // in the endpoint's list
+  bool turn = false;                  // messages and memory take turns
+  uint32_t living = 0;                // paths
+  Time pathless_since;                // valid if living == 0
+  Time leaves_at = Time::Infinite();  // it has said so: then it is lost
 
   std::vector<Pair> pairs;
   std::vector<PeerNic> nics;

@@ -21,15 +21,16 @@ void Recovery::RunTimers(Peer& peer) {
   for (Pair& pair : peer.pairs) {
     if (core_.now >= pair.probe_due) Probe(pair);
   }
-  if (peer.living == 0 &&
-      core_.now - peer.pathless_since >= core_.config.lost_after) {
+  if (core_.now >= peer.leaves_at ||
+      (peer.living == 0 &&
+       core_.now - peer.pathless_since >= core_.config.lost_after)) {
     Fail(peer, Status::kPeerLost);
   }
 }
 
 Time Recovery::DueAt(const Peer& peer) const {
   if (peer.is_lost) return Time::Infinite();
-  Time due = handshake_.DueAt(peer);
+  Time due = std::min(handshake_.DueAt(peer), peer.leaves_at);
   for (const Pair& pair : peer.pairs) {
     due = std::min(due, pair.probe_due);
     for (const Path& path : pair.paths) {

@@ -179,7 +179,7 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   entry.context = lane.theirs.value();
   entry.local_context = lane.own.value();
   entry.tid = lane.tid;
-  if (lane.kind != UnitKind::kProbe) return;
+  if (lane.kind != UnitKind::kProbe || opcode == URNIC_RUD_ASK_STATE) return;
   entry.flags = URNIC_RUD_TO_FIFO | URNIC_RUD_INLINE_DATA;
   entry.notify = URNIC_RUD_NOTIFY_SOURCE;
   entry.remote_pvo = MessageTag::kProbe;
@@ -405,6 +405,12 @@ void Sender::SendProbe(Lane& lane, Path& path) {
   lane.stride = 1;
   lane.tid = (TransferOf(lane.tid) + 1) * kAttempts;
   Post(lane, path, URNIC_RUD_WRITE, 1);
+  // Where the FIFO is full, the packet has not arrived; but the adapter says
+  // so.
+  Detach(lane);
+  lane.asks = true;
+  ++lane.tid;
+  Post(lane, path, URNIC_RUD_ASK_STATE, 0);
 }
 
 }  // namespace urnic::rud::upper

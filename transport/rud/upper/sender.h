@@ -23,7 +23,7 @@ class Sender {
   void SendAgain(Lane& lane, Path& path);
   // or a question what is missing, if that is worth a round trip.
   void AskOrSendAgain(Lane& lane, Path& path);
-  // A packet that only the adapter of the peer's window answers.
+  // Packets that only the adapter of the peer's window answers.
   void SendProbe(Lane& lane, Path& path);
 
   // The lane is in no list; its command is no longer under way.
