@@ -52,8 +52,10 @@ class Keepers:
         return lines_of(result.out)
 
     def _shown(self, *words):
+        pids = ",".join(map(str, self.pids))
         result = self._place.run(0, [self._context.tools.urnic, "show", *words,
-                                     "-j", "-d"], rnic=False, env=self._env)
+                                     "pid", pids, "-j", "-d"], rnic=False,
+                                 env=self._env)
         self._context.check_ok(result)
         return json.loads(result.out)
 

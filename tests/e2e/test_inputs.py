@@ -92,7 +92,8 @@ def inputs_of_a_running_program(context):
                       errors == 0, text)
         context.note(f"{calls} calls, {received} packets received, {sent} sent")
         context.check_ok(urnic("inputs", "stop", number))
-        context.check(test_show.shown(context, place, 1, "inputs") == [], text)
+        context.check(test_show.shown(context, place, 1, "inputs", "pid",
+                                      str(client.pid)) == [], text)
         for words, message in (
                 (("inputs", "stop", number), "are not logged"),
                 (("inputs", "start", "2"), "there is no queue pair 2"),

@@ -37,16 +37,17 @@ def show_in_mid_transfer(context, bed_name):
     with beds.make(context.tools, bed_name) as place:
         env = {"XDG_RUNTIME_DIR": place.directory}
         ends = place.spawn_pair(argv, {"env": env}, {"env": env})
+        of = ("pid", ",".join(str(end.pid) for end in ends))
 
         def connected():
             # The side that only receives stays in RTR.
             qps = shown(context, place, 1, "qp", "type", "RC", "state",
-                        "RTR,RTS")
+                        "RTR,RTS", *of)
             return len(qps) >= 4 and sum(q["bytes-acked"] > 0
                                          for q in qps) >= 2
 
         bed.await_true(connected, 20, "two connections")
-        qps = shown(context, place, 1, "qp")
+        qps = shown(context, place, 1, "qp", *of)
         sides = [[q for q in qps if q["pid"] == end.pid] for end in ends]
         context.check([len(side) for side in sides] == [2, 2], qps)
         context.check(sorted(q["rqpn"] for q in sides[0]) ==
@@ -144,8 +145,8 @@ def show_of_rdma_cm(context, bed_name):
             context.check(tcp["mpa-revision"] == 2 and tcp["crc"] == "yes" and
                           tcp["segments-sent"] > 0, tcp)
         if bed_name.startswith(beds.IWARP):
-            listen = one(shown(context, place, 1, "tcp", "state", "LISTEN"),
-                         context)
+            listen = one(shown(context, place, 1, "tcp", "pid",
+                               str(server.pid), "state", "LISTEN"), context)
             context.check(listen["src-addr"] == listener["src-addr"], listen)
 
 

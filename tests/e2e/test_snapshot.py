@@ -57,9 +57,10 @@ def snapshots(context):
         context.check(lines and lines[-1] == "ready", program.output())
         failures = [json.loads(line) for line in lines[:-1]]
 
-        found = test_show.shown(context, place, 0, "snapshot")
+        of = ("pid", str(program.pid))
+        found = test_show.shown(context, place, 0, "snapshot", *of)
         check_snapshots(context, failures, found)
-        errors = test_show.shown(context, place, 0, "error")
+        errors = test_show.shown(context, place, 0, "error", *of)
         for failure in failures:
             error = test_show.one(
                 [e for e in errors if (e.get("lqpn"), e["code"]) ==
@@ -68,12 +69,14 @@ def snapshots(context):
             if failure["code"] != "URN1001":
                 context.check(" bytes at 0x" in error["why"], error)
         uc = test_show.one(test_show.shown(
-            context, place, 0, "qp", "lqpn", str(failures[-1]["lqpn"])), context)
+            context, place, 0, "qp", "lqpn", str(failures[-1]["lqpn"]), *of),
+                            context)
         context.check(uc["writes-refused"] == 2, uc)
 
         dump = os.path.join(place.directory, "dump")
         context.check_ok(place.run(
-            0, [context.tools.urnic, "dump", "--output", dump], rnic=False,
+            0, [context.tools.urnic, "dump", "--pid", str(program.pid),
+                "--output", dump], rnic=False,
             env={"XDG_RUNTIME_DIR": place.directory}))
         told = functools.partial(test_recorder.told, context, place, side=0)
         check_snapshots(context, failures, told(dump, "snapshot"), masked=True)

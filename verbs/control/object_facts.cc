@@ -247,6 +247,7 @@ void DescribeMemory(const mem::MemoryRegion& memory, const Device& device,
   facts.AddHex("iova", memory.iova);
   facts.Add("mrlen", memory.length);
   facts.Add("pdn", is_window ? memory.domain : memory.pd % mem::kMaxPdId);
+  AddOwner(ThisProcess(), facts);
   facts.BeginDetails();
   facts.AddHex("addr", memory.host);
   facts.Add("access", is_null ? "null" : RightsText(memory.access));
@@ -276,6 +277,7 @@ void DescribeImage(const EngineQp& qp, Time now, std::string& out) {
   std::string image;
   qp.AppendImage(now, image);
   FactWriter facts("image", out);
+  AddOwner(ThisProcess(), facts);
   facts.Add("bytes", image.size());
   if (image.size() <= kSnapshotImageMost)
     facts.Add("image", absl::BytesToHexString(image));

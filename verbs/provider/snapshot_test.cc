@@ -37,6 +37,7 @@ class Snapshot {
     if (!all.ok()) return;
     DecodeImages(*all);
     for (const Facts& object : *all) {
+      EXPECT_NE(object.Find("pid"), nullptr) << "a filter by pid would drop it";
       if (*object.Find("failed-lqpn") == std::to_string(qpn) &&
           *object.Find("code") == code)
         objects_.push_back(object);
