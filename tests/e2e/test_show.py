@@ -100,14 +100,16 @@ def begin_rping(context, place, variables=None):
     def listens():
         # Exit status 1 as long as no program has an RNIC.
         result = place.run(1, [context.tools.urnic, "show", "cm_id", "state",
-                               "LISTEN"], rnic=False, env=env)
+                               "LISTEN", "pid", str(server.pid)], rnic=False,
+                           env=env)
         return result.status == 0 and "LISTEN" in result.out
 
     bed.await_true(listens, 20, "a listener")
     client = place.spawn(1, [*argv, "-c"], env=env)
 
     def connected():
-        ids = shown(context, place, 1, "cm_id", "state", "CONNECT")
+        ids = shown(context, place, 1, "cm_id", "state", "CONNECT", "pid",
+                    f"{server.pid},{client.pid}")
         return len(ids) == 2
 
     bed.await_true(connected, 20, "a connection")

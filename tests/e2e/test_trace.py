@@ -35,7 +35,8 @@ def trace_of_a_transfer(context, bed_name):
         server, client = test_show.begin_rping(context, place)
         pid = str(client.pid)
         urnic(context, place, "trace", "--set", LEVELS, "pid", pid)
-        levels = json.loads(urnic(context, place, "trace", "--levels", "-j"))
+        levels = json.loads(urnic(context, place, "trace", "--levels", "-j",
+                                  "pid", f"{server.pid},{client.pid}"))
         context.check({(level["pid"], level["level"]) for level in levels
                        if level["component"] == "receive"} ==
                       {(client.pid, 9), (server.pid, 2)}, levels)

@@ -43,6 +43,7 @@ int List(const Arguments& arguments) {
   const auto answers = AskRnics(*found, arguments.what.name);
   for (size_t i = 0; i != answers.size(); ++i) {
     const RnicProcess& rnic = (*found)[i];
+    if (absl::IsNotFound(answers[i].status())) continue;
     if (!answers[i].ok()) {
       exit_status = Complain(arguments, answers[i].status());
       continue;

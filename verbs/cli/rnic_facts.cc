@@ -28,7 +28,7 @@ std::vector<Facts> ObjectsOfAll(std::vector<RnicProcess>& rnics,
     if (objects.ok()) {
       std::move(objects->begin(), objects->end(), std::back_inserter(all));
       answered.push_back(rnics[i]);
-    } else {
+    } else if (!absl::IsNotFound(objects.status())) {
       if (all_answered != nullptr) *all_answered = false;
       std::fprintf(stderr, "urnic %s: %s\n", command,
                    std::string(objects.status().message()).c_str());

@@ -157,6 +157,10 @@ std::string TextOf(int error) {
   }
 }
 
+fs::path SocketOf(const RnicProcess& rnic) {
+  return fs::path(rnic.directory) / (rnic.device + URNIC_CONTROL_SUFFIX);
+}
+
 // The program was killed in another PID namespace and left its files behind.
 bool IsLeftOver(const RnicProcess& rnic) {
   return Socket(kPatience).Connect(rnic) == ECONNREFUSED;
@@ -243,6 +247,11 @@ absl::StatusOr<std::string> AskRnic(const RnicProcess& rnic,
   std::string answer;
   if (error == 0) answer = socket.Exchange(request, &error);
   if (error != 0) {
+    std::error_code not_allowed;
+    if (!fs::exists(SocketOf(rnic), not_allowed) && !not_allowed) {
+      return absl::NotFoundError(
+          absl::StrCat(rnic.device, " of ", rnic.Describe(), " has ended"));
+    }
     return absl::UnavailableError(
         absl::StrCat(rnic.device, " of ", rnic.Describe(),
                      " does not answer: ", TextOf(error)));

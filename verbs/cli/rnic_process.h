@@ -47,7 +47,8 @@ inline constexpr std::chrono::milliseconds kPatience{
 
 // The answer without its first line. It may be that of another user's program,
 // and have any bytes. UNAVAILABLE: the program does not answer this user, or
-// not in time. FAILED_PRECONDITION: it refuses; the message is the program's.
+// not in time. NOT_FOUND: it has ended, or closed its RNIC, since it was found.
+// FAILED_PRECONDITION: it refuses; the message is the program's.
 absl::StatusOr<std::string> AskRnic(
     const RnicProcess& rnic, const std::string& request,
     std::chrono::milliseconds patience = kPatience);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -84,6 +85,17 @@ std::string Message(const absl::StatusOr<std::string>& answer) {
 TEST(RnicProcessTest, AnAnswerIsWithoutItsFirstLine) {
   FakeProgram program("ok", Says("ok\nline\n"));
   EXPECT_EQ(AskRnic(program.rnic(), "show qp").value(), "line\n");
+}
+
+// Between being found and being asked, or in the middle of its answer.
+TEST(RnicProcessTest, AProgramThatHasEndedIsNotOneThatDoesNotAnswer) {
+  FakeProgram program("ends", [](int) {
+    std::filesystem::remove(testing::TempDir() + "/ends" URNIC_CONTROL_SUFFIX);
+  });
+  EXPECT_TRUE(absl::IsNotFound(AskRnic(program.rnic(), "show qp").status()));
+  EXPECT_TRUE(absl::IsNotFound(AskRnic(program.rnic(), "show qp").status()));
+  FakeProgram refuses("hangs-up", [](int) {});
+  EXPECT_TRUE(absl::IsUnavailable(AskRnic(refuses.rnic(), "show qp").status()));
 }
 
 TEST(RnicProcessTest, AnAnswerThatDoesNotEndIsGivenUp) {

@@ -108,6 +108,7 @@ int ShowRunning(const StateArguments& arguments) {
   for (size_t i = 0; i != answers.size(); ++i) {
     const RnicProcess& rnic = (*found)[i];
     const auto& answer = answers[i];
+    if (absl::IsNotFound(answer.status())) continue;
     if (!answer.ok()) {
       exit_status = Complain(std::string(answer.status().message()));
       continue;

@@ -63,7 +63,7 @@ int Set(const TraceArguments& arguments) {
   for (size_t i = 0; i != answers.size(); ++i) {
     const RnicProcess& rnic = (*found)[i];
     const auto& answer = answers[i];
-    if (answer.ok()) continue;
+    if (answer.ok() || absl::IsNotFound(answer.status())) continue;
     exit_status =
         Complain(kCommand, absl::IsUnavailable(answer.status())
                                ? answer.status()
