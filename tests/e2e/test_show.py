@@ -57,7 +57,12 @@ def show_in_mid_transfer(context, bed_name):
             domain = one(shown(context, place, 1, "pd", "pid", pid), context)
             queues = shown(context, place, 1, "cq", "pid", pid)
             for qp in side:
-                context.check(qp["comm"] == "ib_write_bw", qp)
+                context.check(qp["comm"] == "ib_write_bw" and
+                              qp["hop-limit"] > 0 and
+                              qp["udp-src-port"] >= 0xC000, qp)
+                if qp["state"] == "RTS":
+                    context.check(qp["retry-cnt"] == 7 and
+                                  qp["timeout-us"] > 0, qp)
                 context.check(qp["pdn"] == domain["pdn"], (qp, domain))
                 context.check(qp["scqn"] in [q["cqn"] for q in queues],
                               (qp, queues))

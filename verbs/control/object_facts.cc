@@ -306,6 +306,51 @@ void AddCaps(const QpCaps& caps, FactWriter& facts) {
   facts.Add("max-inline", caps.max_inline_data);
 }
 
+// Layers 2 to 4 of the packets to the peer.
+void AddLayers(const net::Path& path, FactWriter& facts) {
+  std::array<uint8_t, wire::HeaderTemplate::kMaxBytes> bytes;
+  path.headers.Write(bytes.data(), 0);
+  const auto& link = *reinterpret_cast<const wire::Ethernet*>(bytes.data());
+  facts.Add("src-mac", wire::MacText(link.src));
+  facts.Add("dst-mac", wire::MacText(link.dst));
+  if (path.headers.is_tagged()) {
+    facts.Add("vlan", path.headers.vlan_tci() & 0xfff);
+    facts.Add("priority", path.headers.vlan_tci() >> 13);
+  }
+  const uint8_t* const at = &bytes[path.headers.ip_offset()];
+  if (path.headers.framing() == wire::Framing::kIpv4) {
+    const auto& ip = *reinterpret_cast<const wire::Ipv4*>(at);
+    facts.Add("traffic-class", ip.tos);
+    facts.Add("hop-limit", ip.ttl);
+  } else {
+    const auto& ip = *reinterpret_cast<const wire::Ipv6*>(at);
+    facts.Add("traffic-class", ip.traffic_class());
+    facts.Add("hop-limit", ip.hop_limit);
+    facts.Add("flow-label", ip.flow_label());
+  }
+  if (path.headers.framing() != wire::Framing::kGrh) {
+    const auto& udp = *reinterpret_cast<const wire::Udp*>(
+        &bytes[path.headers.size() - sizeof(wire::Udp)]);
+    facts.Add("udp-src-port", udp.src_port.value());
+  }
+  facts.Add("ip-mtu", path.mtu);
+}
+
+// What the program has agreed with the peer, and how long it waits for it.
+void AddAgreed(const RoceQp& qp, FactWriter& facts) {
+  if (qp.service() == QpService::kUd || qp.state() < QpState::kRtr) return;
+  AddLayers(qp.path, facts);
+  const QpConfig& config = qp.config();
+  facts.Add("path-mtu", config.mtu);
+  facts.AddHex("pkey", config.pkey);
+  // RTS sets them.
+  if (qp.service() == QpService::kUc || qp.state() < QpState::kRts) return;
+  facts.Add("timeout-us", config.timeout.ns() / 1000);
+  facts.Add("retry-cnt", config.retry_count);
+  facts.Add("rnr-retry", config.rnr_retry);
+  facts.Add("min-rnr-timer", config.min_rnr_timer);
+}
+
 void DescribePeer(const RoceQp& qp, FactWriter& facts) {
   const bool has_peer = qp.service() != QpService::kUd;
   const QpState state = qp.state();
@@ -348,6 +393,8 @@ void Describe(Qp& qp, std::string& out) {
   AddOwner(qp.owner(), facts);
   facts.BeginDetails();
   engine_qp.DescribeWork(qp.device().engine().Now(), facts);
+  if (engine_qp.is_roce_qp())
+    AddAgreed(static_cast<const RoceQp&>(engine_qp), facts);
   AddAccess(engine_qp.config(), facts);
   AddCaps(qp.caps(), facts);
 }

@@ -162,6 +162,15 @@ TEST_F(ObjectFactsTest, AConnectedQueuePairNamesItsPeer) {
   EXPECT_EQ(Of(ObjectKind::kQp, "sq-psn"), "-");
   EXPECT_EQ(Of(ObjectKind::kQp, "unacked-packets"), "0");
   EXPECT_EQ(Of(ObjectKind::kQp, "sequence-naks"), "0");
+  // Each layer of what goes to the peer.
+  EXPECT_EQ(Of(ObjectKind::kQp, "src-mac"), Of(ObjectKind::kQp, "dst-mac"));
+  EXPECT_EQ(Of(ObjectKind::kQp, "vlan"), "-");
+  EXPECT_EQ(Of(ObjectKind::kQp, "hop-limit"), "64");
+  EXPECT_NE(Of(ObjectKind::kQp, "udp-src-port"), "-");
+  EXPECT_EQ(Of(ObjectKind::kQp, "flow-label"), "-") << "IPv6 has them";
+  EXPECT_EQ(Of(ObjectKind::kQp, "path-mtu"), "1024");
+  EXPECT_EQ(Of(ObjectKind::kQp, "pkey"), "0xffff");
+  EXPECT_EQ(Of(ObjectKind::kQp, "retry-cnt"), "-") << "RTS sets it";
 }
 
 TEST_F(ObjectFactsTest, MemoryNamesItsKeyAndRights) {
