@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"
 #include "verbs/control/fork_guard.h"
@@ -50,6 +51,15 @@ ibv_event_type TypeOf(QpEvent event) {
 int Fail(ibv_context* context, const absl::Status& status) {
   if (!status.ok()) Context::From(context)->device().NoteRefusal(status);
   return control::ErrnoOf(status);
+}
+
+int FailEnding(ibv_context* context, const char* verb, int error) {
+  const bool ended = error == EINVAL;
+  return Fail(context,
+              Refusal(ended ? ErrorCode::kObjectEnded : ErrorCode::kInUse,
+                      absl::StrCat(verb, ": another thread ",
+                                   ended ? "destroys the object"
+                                         : "makes something with the object")));
 }
 
 std::nullptr_t FailNull(int error) {

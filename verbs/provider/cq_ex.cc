@@ -29,12 +29,22 @@ bool IsOwnBatch(const CompletionQueueHandle& handle) {
   return handle.poller.load(std::memory_order_relaxed) == ThisThread();
 }
 
+[[gnu::cold, gnu::noinline]] int RefuseMask(CompletionQueueHandle& handle,
+                                            uint32_t mask) {
+  return Fail(
+      handle.cq.context,
+      Refusal(ErrorCode::kBadAttribute,
+              absl::StrCat("start_poll: cq ", handle.control->number(),
+                           ": comp_mask 0x", absl::Hex(mask), " must be 0")));
+}
+
 int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   CompletionQueueHandle* const handle = CompletionQueueHandle::From(cq);
   const Presence inside(handle);
   if (!MayUse(inside, handle))
     return errno = WhyNot(inside, &handle->cq, "start_poll");
-  if (attr != nullptr && attr->comp_mask != 0) return errno = EINVAL;
+  if (attr != nullptr && attr->comp_mask != 0)
+    return errno = RefuseMask(*handle, attr->comp_mask);
   // In a signal handler, between the two calls of its thread.
   if (IsOwnBatch(*handle)) return errno = EDEADLK;
   if (handle->batch_lock != nullptr) handle->batch_lock->Lock();

@@ -83,7 +83,7 @@ int DestroyCq(ibv_cq* cq) {
   EndOwnBatch(*handle);
   if (const int error = handle->context->EndIfUnused(
           handle, [&] { return handle->control->in_use(); })) {
-    return error;
+    return FailEnding(cq->context, "destroy_cq", error);
   }
   // Without queue pairs, only events that moderation has delayed can follow.
   handle->control->StopEvents();

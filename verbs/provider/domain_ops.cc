@@ -33,7 +33,7 @@ int DeallocPd(ibv_pd* pd) {
   }
   if (const int error = domain->context->EndIfUnused(
           domain, [&] { return domain->users != 0; })) {
-    return error;
+    return FailEnding(pd->context, "dealloc_pd", error);
   }
   if (domain->parent != nullptr) --domain->parent->users;
   if (domain->thread_domain != nullptr) --domain->thread_domain->users;
@@ -64,7 +64,7 @@ int DeallocTd(ibv_td* td) {
   }
   if (const int error = domain->context->EndIfUnused(
           domain, [&] { return domain->users != 0; })) {
-    return error;
+    return FailEnding(td->context, "dealloc_td", error);
   }
   domain->context->Delete(domain);
   return 0;
@@ -143,7 +143,8 @@ ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attr) {
 int DestroyAh(ibv_ah* ah) {
   AddressHandle* handle = AddressHandle::From(ah);
   ProtectionDomain* domain = handle->domain;
-  if (!handle->context->End(handle)) return EINVAL;  // another thread does it
+  if (!handle->context->End(handle))
+    return FailEnding(ah->context, "destroy_ah");
   handle->context->Delete(handle);
   --domain->users;
   return 0;

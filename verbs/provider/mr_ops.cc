@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -69,10 +71,12 @@ int DeregMr(verbs_mr* mr) {
   MemoryRegion* region = MemoryRegion::From(mr);
   if (absl::Status s = region->control->Deregister(); !s.ok()) {
     // Or another thread has done it.
-    return HasStartMark(region) ? Fail(mr->mr.context, s) : EINVAL;
+    return HasStartMark(region) ? Fail(mr->mr.context, s)
+                                : FailEnding(mr->mr.context, "dereg_mr");
   }
   ProtectionDomain* domain = region->domain;
-  if (!domain->context->End(region)) return EINVAL;  // another thread does it
+  if (!domain->context->End(region))
+    return FailEnding(mr->mr.context, "dereg_mr");
   domain->context->Delete(region);
   --domain->users;
   return 0;
@@ -127,28 +131,58 @@ ibv_mr* AllocNullMr(ibv_pd* pd) {
 
 namespace {
 
-// Finds the program's memory of an entry of the list. Returns 0 or an errno.
-int FindBytes(control::Pd& pd, const ibv_sge& sge, bool write, uint64_t* host) {
+mem::Translation Translate(control::Pd& pd, const ibv_sge& sge, bool write) {
   Engine::ControlScope scope(pd.device().engine());
-  const mem::Translation at = pd.device().network().mrs().Check(
+  return pd.device().network().mrs().Check(
       MrKey{sge.lkey}, pd.id(), sge.addr, sge.length,
       write ? mem::kLocalWrite : mem::kLocalRead);
+}
+
+// ibv_advise_mr(3) has errnos of its own.
+int RefuseEntry(int error, ErrorCode code, ibv_pd* pd, const ibv_sge& sge,
+                const std::string& why) {
+  static_cast<void>(
+      Fail(pd->context,
+           Refusal(code, absl::StrCat("advise_mr: lkey 0x", absl::Hex(sge.lkey),
+                                      ", address 0x", absl::Hex(sge.addr),
+                                      ", length ", sge.length, ": ", why))));
+  return error;
+}
+
+// Finds the program's memory of an entry of the list. Returns 0 or an errno.
+int FindBytes(ibv_pd* pd, const ibv_sge& sge, bool write, uint64_t* host) {
+  const mem::Translation at =
+      Translate(ProtectionDomain::From(pd)->control(), sge, write);
   switch (at.fault) {
     case mem::MemFault::kNone:
       *host = at.host;
       return 0;
     case mem::MemFault::kPd:
+      return RefuseEntry(EPERM, ErrorCode::kForeignObject, pd, sge,
+                         "the region is of another protection domain");
     case mem::MemFault::kRights:
-      return EPERM;
-    default:
-      return EFAULT;
+      return RefuseEntry(EPERM, ErrorCode::kNotMapped, pd, sge,
+                         "the region does not have the right");
+    case mem::MemFault::kRange:
+      return RefuseEntry(EFAULT, ErrorCode::kNotMapped, pd, sge,
+                         "the range is not inside the region");
+    case mem::MemFault::kKey:
+      break;
   }
+  return RefuseEntry(EFAULT, ErrorCode::kNotMapped, pd, sge,
+                     "no region has this lkey");
 }
 
-int Prefetch(uint64_t address, uint64_t bytes, bool write, bool wait) {
+// Returns 0 or an errno.
+int Prefetch(ibv_pd* pd, const ibv_sge& sge, uint64_t address, bool write,
+             bool wait) {
+  const uint64_t bytes = sge.length;
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t begin = address & ~(page - 1);
-  if (!control::CheckMapped(address, bytes, write).ok()) return EFAULT;
+  if (absl::Status s = control::CheckMapped(address, bytes, write); !s.ok()) {
+    return RefuseEntry(EFAULT, ErrorCode::kNotMapped, pd, sge,
+                       std::string(WithoutCode(s)));
+  }
   void* at = reinterpret_cast<void*>(begin);
   const uint64_t length = address + bytes - begin;
   // MADV_POPULATE_.. needs Linux 5.14. Advice may have no effect.
@@ -156,7 +190,9 @@ int Prefetch(uint64_t address, uint64_t bytes, bool write, bool wait) {
                   : write ? MADV_POPULATE_WRITE
                           : MADV_POPULATE_READ;
   if (madvise(at, length, how) == 0 || errno == EINVAL) return 0;
-  return errno == ENOMEM || errno == EFAULT ? EFAULT : 0;
+  if (errno != ENOMEM && errno != EFAULT) return 0;
+  return RefuseEntry(EFAULT, ErrorCode::kNotMapped, pd, sge,
+                     "its pages cannot be made present");
 }
 
 }  // namespace
@@ -164,26 +200,35 @@ int Prefetch(uint64_t address, uint64_t bytes, bool write, bool wait) {
 int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
              ibv_sge* sges, uint32_t num_sge) {
   const uint32_t what = Number(advice);
-  if (what > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;
-  if (num_sge == 0 || sges == nullptr ||
-      (flags & ~uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) {
-    return EINVAL;
+  if (what > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
+    return Fail(
+        pd->context,
+        Refusal(ErrorCode::kNotBuilt,
+                absl::StrCat("advise_mr: advice ", what, ", only 0 to ",
+                             Number(IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT),
+                             " are built")));
+  }
+  constexpr uint32_t kFlags = IBV_ADVISE_MR_FLAG_FLUSH;
+  if (num_sge == 0 || sges == nullptr || (flags & ~kFlags) != 0) {
+    return Fail(pd->context,
+                Refusal(ErrorCode::kBadAttribute,
+                        absl::StrCat("advise_mr: num_sge ", num_sge,
+                                     sges == nullptr ? " without a list" : "",
+                                     ", flags 0x", absl::Hex(flags),
+                                     ": at least 1 entry, and no flag but 0x",
+                                     absl::Hex(kFlags))));
   }
   const bool write = what == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
   for (uint32_t i = 0; i < num_sge; ++i) {
     uint64_t host = 0;
-    if (const int error = FindBytes(ProtectionDomain::From(pd)->control(),
-                                    sges[i], write, &host)) {
-      return error;
-    }
+    if (const int error = FindBytes(pd, sges[i], write, &host)) return error;
     // NO_FAULT is only about pages that are present: there is nothing to do.
     if (what == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || sges[i].length == 0) {
       continue;
     }
     const bool wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;
-    if (const int error = Prefetch(host, sges[i].length, write, wait)) {
+    if (const int error = Prefetch(pd, sges[i], host, write, wait))
       return error;
-    }
   }
   return 0;
 }
@@ -218,7 +263,8 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
 int DeallocMw(ibv_mw* mw) {
   MemoryWindow* window = MemoryWindow::From(mw);
   ProtectionDomain* domain = window->domain;
-  if (!window->context->End(window)) return EINVAL;  // another thread does it
+  if (!window->context->End(window))
+    return FailEnding(mw->context, "dealloc_mw");
   window->context->Delete(window);
   --domain->users;
   return 0;

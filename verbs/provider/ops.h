@@ -185,5 +185,8 @@ int Fail(ibv_context* context, const absl::Status& status);
 // The same, but sets errno.
 std::nullptr_t FailNull(ibv_context* context, const absl::Status& status);
 std::nullptr_t FailNull(int error);
+// Of a verb that destroys an object while another thread destroys it (EINVAL),
+// or makes something with it (EBUSY). Returns the error.
+int FailEnding(ibv_context* context, const char* verb, int error = EINVAL);
 
 }  // namespace urnic::provider

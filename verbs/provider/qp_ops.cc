@@ -381,7 +381,8 @@ int DestroyQp(ibv_qp* qp) {
                                      " is attached to a multicast group")));
   }
   EndOwnList(*handle);
-  if (!handle->context->End(handle)) return EINVAL;  // another thread does it
+  if (!handle->context->End(handle))
+    return FailEnding(qp->context, "destroy_qp");
   AwaitBuilder(*handle);
   handle->LetGo();
   // No more events follow. Unread ones are withdrawn, and the others must have

@@ -2,6 +2,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
+#include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/limits.h"
 #include "verbs/provider/context.h"
@@ -146,11 +148,23 @@ void FillOnDemandPaging(const urnic_device_kind& kind, ibv_device_attr_ex& a) {
   a.xrc_odp_caps = of(QpService::kXrcInitiator, reliable);
 }
 
+int RefusePort(ibv_context* context, const char* verb, uint32_t port) {
+  return Fail(context, Refusal(ErrorCode::kBadAttribute,
+                               absl::StrCat(verb, ": port_num ", port,
+                                            ", the device has only port ",
+                                            control::kPortNumber)));
+}
+
 }  // namespace
 
-int QueryRtValues(ibv_context*, ibv_values_ex* values) {
-  if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) {
-    return EINVAL;
+int QueryRtValues(ibv_context* context, ibv_values_ex* values) {
+  constexpr uint32_t kKnown = IBV_VALUES_MASK_RAW_CLOCK;
+  if ((values->comp_mask & ~kKnown) != 0) {
+    return Fail(context,
+                Refusal(ErrorCode::kBadAttribute,
+                        absl::StrCat("query_rt_values_ex: comp_mask 0x",
+                                     absl::Hex(values->comp_mask), ", only 0x",
+                                     absl::Hex(kKnown), " is known")));
   }
   if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
     // All in one field, as in other providers: it is a count of cycles.
@@ -161,7 +175,12 @@ int QueryRtValues(ibv_context*, ibv_values_ex* values) {
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t bytes) {
-  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (input != nullptr && input->comp_mask != 0) {
+    return Fail(context, Refusal(ErrorCode::kBadAttribute,
+                                 absl::StrCat("query_device_ex: comp_mask 0x",
+                                              absl::Hex(input->comp_mask),
+                                              " of the input must be 0")));
+  }
   // Older programs have room for less, newer ones for more.
   ibv_device_attr_ex answer = {};
   const control::Device& device = Context::From(context)->device();
@@ -180,7 +199,8 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
 }
 
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
-  if (port != control::kPortNumber) return EINVAL;
+  if (port != control::kPortNumber)
+    return RefusePort(context, "query_port", port);
   const control::Device& device = Context::From(context)->device();
   const control::PortAttributes now = device.QueryPort();
   attr->state = now.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -201,11 +221,12 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
   return 0;
 }
 
-int QueryPortSpeed(ibv_context*, uint32_t port, uint64_t* speed) {
+int QueryPortSpeed(ibv_context* context, uint32_t port, uint64_t* speed) {
   constexpr uint64_t kLanes = 4;
   constexpr uint64_t kLaneSpeed = 250;
   static_assert(URNIC_PORT_ACTIVE_WIDTH == 2 && URNIC_PORT_ACTIVE_SPEED == 32);
-  if (port != control::kPortNumber) return EINVAL;
+  if (port != control::kPortNumber)
+    return RefusePort(context, "query_port_speed", port);
   *speed = kLanes * kLaneSpeed;
   return 0;
 }

@@ -1,5 +1,5 @@
-// What is told of a refused post, beyond its errno: a code and a sentence in
-// the error log.
+// What is told of a refused post, query or advice, beyond its errno: a code and
+// a sentence in the error log.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -106,6 +106,79 @@ TEST(RefusedPostTest, ABindNamesItsMistake) {
                          HasSubstr("URN2001"),
                          HasSubstr("bind_mw: the queue pair is not in state "
                                    "RTS"))));
+}
+
+TEST(RefusedQueryTest, ThePortIsNamed) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    ibv_port_attr port = {};
+    EXPECT_EQ(ibv_query_port(device, 3, &port), EINVAL);
+  });
+  EXPECT_THAT(lines,
+              ElementsAre(AllOf(HasSubstr("URN2001"),
+                                HasSubstr("query_port: port_num 3, the device "
+                                          "has only port 1"))));
+}
+
+// Of ibv_query_device_ex(), the inline function of verbs.h itself refuses it.
+TEST(RefusedQueryTest, TheMaskIsNamed) {
+  const auto lines = LogOf([](OpenDevice& device) {
+    ibv_values_ex values = {};
+    values.comp_mask = 1 << 7;
+    EXPECT_EQ(ibv_query_rt_values_ex(device, &values), EINVAL);
+  });
+  EXPECT_THAT(lines,
+              ElementsAre(AllOf(
+                  HasSubstr("URN2001"),
+                  HasSubstr("query_rt_values_ex: comp_mask 0x80, only 0x1 is "
+                            "known"))));
+}
+
+TEST(RefusedQueryTest, ABasicQueueHasNoNumber) {
+  const auto lines = LogOfEnd([](End& end) {
+    ibv_srq_init_attr attributes = {};
+    attributes.attr.max_wr = attributes.attr.max_sge = 1;
+    ibv_srq* const srq = ibv_create_srq(end.pd(), &attributes);
+    ASSERT_NE(srq, nullptr);
+    uint32_t number = 0;
+    EXPECT_EQ(ibv_get_srq_num(srq, &number), EINVAL);
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  });
+  EXPECT_THAT(lines, ElementsAre(AllOf(
+                         HasSubstr("URN2001"), HasSubstr("get_srq_num: srq "),
+                         HasSubstr(" is of type BASIC, only XRC has a "
+                                   "number"))));
+}
+
+TEST(RefusedAdviceTest, EachReasonIsNamed) {
+  const auto lines = LogOfEnd([](End& end) {
+    const auto advise = [&](ibv_sge sge, uint32_t advice, uint32_t flags,
+                            uint32_t count) {
+      return ibv_advise_mr(end.pd(), static_cast<ibv_advise_mr_advice>(advice),
+                           flags, &sge, count);
+    };
+    ibv_sge sge = end.Sge(0, 8);
+    EXPECT_EQ(advise(sge, 77, 0, 1), EOPNOTSUPP);
+    EXPECT_EQ(advise(sge, IBV_ADVISE_MR_ADVICE_PREFETCH, 1u << 8, 1), EINVAL);
+    EXPECT_EQ(advise(sge, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 0), EINVAL);
+    sge.length = 1 << 30;
+    EXPECT_EQ(advise(sge, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 1), EFAULT);
+    sge.length = 8;
+    sge.lkey ^= 1;
+    EXPECT_EQ(advise(sge, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, 1), EFAULT);
+  });
+  EXPECT_THAT(
+      lines,
+      ElementsAre(
+          AllOf(HasSubstr("URN2007"),
+                HasSubstr("advise_mr: advice 77, only 0 to 2 are built")),
+          AllOf(HasSubstr("URN2001"),
+                HasSubstr("advise_mr: num_sge 1, flags 0x100")),
+          AllOf(HasSubstr("URN2001"),
+                HasSubstr("advise_mr: num_sge 0, flags 0x0")),
+          AllOf(HasSubstr("URN2008"), HasSubstr("length 1073741824: the range "
+                                                "is not inside the region")),
+          AllOf(HasSubstr("URN2008"),
+                HasSubstr("length 8: no region has this lkey"))));
 }
 
 }  // namespace

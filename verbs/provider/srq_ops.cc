@@ -103,7 +103,14 @@ ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr) {
 int GetSrqNum(ibv_srq* srq, uint32_t* number) {
   const SharedReceiveQueue* handle = SharedReceiveQueue::From(srq);
   // Peers address only XRC queues by number.
-  if (handle->xrc_domain == nullptr) return EINVAL;
+  if (handle->xrc_domain == nullptr) {
+    return Fail(
+        srq->context,
+        Refusal(ErrorCode::kBadAttribute,
+                absl::StrCat("get_srq_num: srq ", handle->control->number(),
+                             " is of type BASIC, only XRC has a "
+                             "number")));
+  }
   *number = handle->control->number();
   return 0;
 }
@@ -156,7 +163,7 @@ int CloseXrcd(ibv_xrcd* xrcd) {
   }
   if (const int error = domain->context->EndIfUnused(
           domain, [&] { return domain->users != 0; })) {
-    return error;
+    return FailEnding(xrcd->context, "close_xrcd", error);
   }
   domain->context->Delete(domain);
   return 0;
@@ -197,7 +204,7 @@ int DestroySrq(ibv_srq* srq) {
   }
   if (const int error = handle->context->EndIfUnused(
           handle, [&] { return handle->control->in_use(); })) {
-    return error;
+    return FailEnding(srq->context, "destroy_srq", error);
   }
   const std::string name = absl::StrCat("srq ", handle->control->number());
   handle->control.reset();
