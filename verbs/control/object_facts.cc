@@ -108,6 +108,15 @@ void AddOutage(const Recovery& recovery, FactWriter& facts) {
     facts.Add("fails-in-ms", outage->fails_in->ns() / kNsPerMs);
 }
 
+// Why the link is in its state: the port's words, and what a device that has
+// failed waits for. Of a port that is back, that alone.
+std::string WhyOf(const PortInfo& info, const Recovery& recovery) {
+  const std::string awaited = recovery.AwaitedText();
+  if (awaited.empty()) return info.text;
+  return recovery.outage().has_value() ? absl::StrCat(info.text, "; ", awaited)
+                                       : awaited;
+}
+
 void DescribeLink(Device& device, std::string& out) {
   const PortAttributes port = device.QueryPort();
   const PortInfo info = device.port().info();
@@ -117,7 +126,7 @@ void DescribeLink(Device& device, std::string& out) {
   facts.Add("physical-state", port.active ? "LINK_UP" : "DISABLED");
   facts.Add("port", device.identity().dev);
   facts.Add("active-mtu", device.mtu_max());
-  facts.Add("why", info.text);
+  facts.Add("why", WhyOf(info, device.open_nic().recovery()));
   AddOwner(ThisProcess(), facts);
   facts.BeginDetails();
   const urnic_mailbox& mailbox = *device.mailbox();

@@ -173,6 +173,17 @@ std::optional<Recovery::Outage> Recovery::outage() const {
   return outage;
 }
 
+std::string Recovery::AwaitedText() const {
+  if (works()) return "";
+  if (link_.load() != Link::kUp)
+    return "the device failed, and waits until its port is back";
+  const size_t count = failed_qps_.load();
+  return absl::StrCat(
+      "the device failed, and waits until the program has destroyed or reset ",
+      count == 0 ? std::string("its queue pairs")
+                 : absl::StrCat(count, " queue pair", count == 1 ? "" : "s"));
+}
+
 void Recovery::SetState(urnic_device_state state) {
   std::atomic_ref(mailbox_->state).store(state, std::memory_order_release);
 }
@@ -259,6 +270,7 @@ void Recovery::AwaitRecovered() {
       continue;
     }
     const auto failed = nic_.BusyQps();
+    failed_qps_.store(failed.size());
     if (failed.empty()) break;
     if (failed.size() < fewest) {
       fewest = failed.size();

@@ -77,6 +77,10 @@ class Recovery {
   };
   // None: the port is up, or has never been.
   std::optional<Outage> outage() const;
+  // What the device waits for before it works again, as in "the device failed,
+  // and waits until the program has destroyed or reset 2 queue pairs". Empty:
+  // it works. Any thread; takes no lock.
+  std::string AwaitedText() const;
 
  private:
   // Of the port, as it said last.
@@ -109,6 +113,7 @@ class Recovery {
   std::atomic<Link> link_ = Link::kUp;
   std::atomic<int64_t> down_since_ns_ = 0;  // of the engine's clock
   std::atomic<bool> stop_ = false;
+  std::atomic<size_t> failed_qps_ = 0;  // that the program still has
   int wake_fd_ = -1;
   mutable std::mutex mutex_;  // of the members below
   bool was_up_ = false;       // before, there is nothing to recover

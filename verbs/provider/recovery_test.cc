@@ -28,6 +28,7 @@
 namespace urnic {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -230,7 +231,9 @@ void ExpectFailureAndRecovery() {
     while (ibv_poll_cq(pair.a.cq(), 1, &wc) == 0) {
     }
     ExpectBusy(pair);
-    EXPECT_THAT(Shown("link"), Not(HasSubstr("fails-in-ms")));
+    EXPECT_THAT(Shown("link"),
+                AllOf(Not(HasSubstr("fails-in-ms")),
+                      HasSubstr("the device failed, and waits until ")));
     pair.a.DestroyQp();
     AwaitEvent(pair.first, IBV_EVENT_PORT_ACTIVE);
     // The other device is as it was.
@@ -289,6 +292,9 @@ TEST(RecoveryTest, DISABLED_BlocksTheRecovery) {
     EXPECT_THAT(list, HasSubstr(absl::StrCat("urnic0 ", pair.a.qp()->qp_num)));
     EXPECT_THAT(list, HasSubstr(absl::StrCat(getpid())));
     EXPECT_THAT(Shown("error"), HasSubstr("URN1915"));
+    EXPECT_THAT(Shown("link"),
+                HasSubstr("the device failed, and waits until the program has "
+                          "destroyed or reset 1 queue pair"));
     ibv_port_attr port = {};
     EXPECT_EQ(ibv_query_port(pair.first, 1, &port), 0);
     EXPECT_EQ(port.state, IBV_PORT_DOWN);
@@ -296,6 +302,7 @@ TEST(RecoveryTest, DISABLED_BlocksTheRecovery) {
     AwaitEvent(pair.first, IBV_EVENT_PORT_ACTIVE);
     EXPECT_EQ(Shown("offender"), "");
     EXPECT_THAT(Shown("error"), HasSubstr("URN1914"));
+    EXPECT_THAT(Shown("link"), Not(HasSubstr("waits until")));
   }
   EndPart();
 }
