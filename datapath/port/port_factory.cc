@@ -17,6 +17,7 @@
 #include "datapath/port/loop_port.h"
 #include "datapath/port/port_keeper.h"
 #include "datapath/port/port_spec.h"
+#include "datapath/port/stale_socket.h"
 #include "ras/errors/refusal.h"
 #include "verbs/identity/device_identity.h"
 
@@ -78,6 +79,11 @@ absl::StatusOr<std::unique_ptr<Port>> CreatePlainPort(
   if (!claim.ok()) return claim.status();
   for (const std::string& line : claim->warnings()) {
     if (config.warn != nullptr) config.warn(line);
+  }
+  if (spec->listens && IsStaleSocket(spec->socket_path) &&
+      RemoveStaleSocket(spec->socket_path) == 0 && config.removed != nullptr) {
+    config.removed(absl::StrCat("socket ", spec->socket_path,
+                                ", at which no process listened"));
   }
   absl::Status status = StartEal({.memory_mb = config.memory_mb});
   if (!status.ok()) return status;

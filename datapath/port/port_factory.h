@@ -28,6 +28,9 @@ struct PortConfig {
   PortReport report = nullptr;
   // May be null.
   PortWarning warn = nullptr;
+  // May be null. Called by CreatePort() for a socket that a killed process had
+  // left, and that was removed.
+  PortWarning removed = nullptr;
   // For the EAL, if this is the first port: EalOptions::memory_mb.
   uint32_t memory_mb = 0;
 };

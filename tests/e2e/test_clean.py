@@ -40,8 +40,15 @@ class Clean:
         context.check_ok(place.run(0, ["mkdir", RUNTIME], rnic=False,
                                    **self._options))
 
-    def spawn(self, side, argv):
-        return self._place.spawn(side, argv, **self._options)
+    def spawn(self, side, argv, **env):
+        options = {**self._options, "env": {**self._options["env"], **env}}
+        return self._place.spawn(side, argv, **options)
+
+    def read(self, path):
+        result = self._place.run(0, ["cat", path], rnic=False,
+                                 **self._options)
+        self._context.check_ok(result)
+        return result.out
 
     def _run(self, *words):
         return self._place.run(0, [self._context.tools.urnic, *words],
@@ -139,6 +146,15 @@ def next_start(context):
         first.signal(signal.SIGKILL)
         first.wait(10)
         context.check("run-directory" in host.found("-n"), first.result())
-        context.check_ok(host.spawn(0, ["ibv_devinfo"]).wait(20))
+        left = host.found("-n")["run-directory"]["path"]
+        log = f"{RUNTIME}/errors"
+        result = host.spawn(0, ["ibv_devinfo"], URNIC_DEBUG="-",
+                            URNIC_LOG=f"json:{log}").wait(20)
+        context.check_ok(result)
+        what = f"run directory {left} of process {first.pid}, ib_write_bw"
+        context.check(what in result.err and "URN1918" in result.err, result)
+        lines = host.read(log)
+        context.check(lines.count('"code":"URN1918"') == 1 and what in lines,
+                      lines)
         context.check(host.found("-n") == {}, "the next start removes it")
         context.check(first.pid in host.recordings(), "it is kept")

@@ -165,6 +165,16 @@ TEST_F(LeftOversTest, TheNextProgramRemovesTheSameDirectories) {
   EXPECT_TRUE(CleanLeftOvers({}).list.empty());
 }
 
+TEST_F(LeftOversTest, ADirectoryNamesItsProgram) {
+  const std::string own = MakeRunDirectory();
+  char program[256];
+  urnic_run_dir_program(own.c_str(), program, sizeof(program));
+  EXPECT_TRUE(std::string(program).ends_with("/leftovers_test")) << program;
+  urnic_run_dir_remove(own.c_str());
+  urnic_run_dir_program(own.c_str(), program, sizeof(program));
+  EXPECT_STREQ(program, "");
+}
+
 // Programs start while others die and the directories are cleaned.
 TEST_F(LeftOversTest, AProgramThatStartsMeanwhileDoesNotLoseItsDirectory) {
   const pid_t cleaner = fork();

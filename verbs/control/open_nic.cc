@@ -1,6 +1,7 @@
 #include "verbs/control/open_nic.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <string_view>
@@ -117,7 +118,8 @@ OpenNic::OpenNic(const urnic_device_identity& identity,
       gids_(GidTable::Of(identity)),
       routes_(identity) {}
 
-absl::StatusOr<std::unique_ptr<Port>> OpenNic::MakePort() {
+absl::StatusOr<std::unique_ptr<Port>> OpenNic::MakePort(
+    std::vector<std::string>& removed) {
   PortConfig config;
   config.dev = identity_.dev;
   if (identity_.ifname[0] == '\0' || identity_.mtu_is_given != 0) {
@@ -134,6 +136,9 @@ absl::StatusOr<std::unique_ptr<Port>> OpenNic::MakePort() {
   };
   config.warn = [name = std::string(name())](const std::string& line) {
     ComplainLoudly(absl::StrCat(name, ": ", line));
+  };
+  config.removed = [&removed](const std::string& what) {
+    removed.push_back(what);
   };
   return CreatePort(config);
 }
@@ -194,10 +199,28 @@ void OpenNic::OpenControlSocket() {
       });
 }
 
+void OpenNic::NameRemoved(std::vector<std::string> all) {
+  static std::atomic<bool> is_told = false;
+  if (hooks_.removed != nullptr && !is_told.exchange(true)) {
+    for (int i = 0; const char* const text = hooks_.removed(i); ++i)
+      all.emplace_back(text);
+  }
+  // Once, also if the port has two devices.
+  const uint32_t first_kind = identity_.kinds & -identity_.kinds;
+  for (const std::string& what : all) {
+    DebugLog(absl::StrCat(name(), ": ", ErrorName(ErrorCode::kLeftOverRemoved),
+                          ": a program that died had left this, and it was "
+                          "removed: ",
+                          what));
+    NoteOfKinds(first_kind, ErrorCode::kLeftOverRemoved, what);
+  }
+}
+
 absl::Status OpenNic::Start() {
   const auto options = iwarp::ParseOptions(identity_.iwarp);
   if (!options.ok()) return options.status();
-  auto port = MakePort();
+  std::vector<std::string> removed;
+  auto port = MakePort(removed);
   if (!port.ok()) return port.status();
   nic_ = std::make_unique<Nic>(*std::move(port), MakeNicConfig(*options));
   recovery_ = std::make_unique<Recovery>(*this);
@@ -216,6 +239,7 @@ absl::Status OpenNic::Start() {
   OpenControlSocket();
   error_log_ = ErrorLog::Start(*this);
   recorder_ = Recorder::Start(*this);
+  NameRemoved(std::move(removed));
   nic_->AwaitPort();
   {
     std::lock_guard lock(announce_mutex_);

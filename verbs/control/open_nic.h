@@ -53,6 +53,7 @@ struct ProgramHooks {
   const char* (*run_dir)() = nullptr;
   int (*set_gids)(const urnic_device_identity* device) = nullptr;
   int (*set_port_active)(const char* device, int active) = nullptr;
+  const char* (*removed)(int i) = nullptr;
 };
 
 // The answer to a port query, besides the constants of limits.h.
@@ -198,10 +199,14 @@ class OpenNic {
  private:
   OpenNic(const urnic_device_identity& identity, const ProgramHooks& hooks);
   absl::Status Start();
-  absl::StatusOr<std::unique_ptr<Port>> MakePort();
+  absl::StatusOr<std::unique_ptr<Port>> MakePort(
+      std::vector<std::string>& removed);
   NicConfig MakeNicConfig(const iwarp::Options& options) const;
   void OpenControlSocket();
   void Report();
+  // Names what programs that had died left, and this one has removed: in the
+  // debug log, and as errors of the process's first port. `all`: at this port.
+  void NameRemoved(std::vector<std::string> all);
   // Names what was not given back in the error log.
   void NameLeaks();
   // Passes reports of the port to watchers. The port's thread.

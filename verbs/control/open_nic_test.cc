@@ -111,6 +111,33 @@ class OpenNicTest : public ::testing::Test {
       std::vector<urnic_device_identity>(URNIC_MAX_DEVICES);
 };
 
+const char* Removed(int i) {
+  constexpr const char* kTexts[] = {
+      "run directory urnic-1-4711-1 of process 4711, prog",
+      "run directory urnic-1-4712-1 of process 4712"};
+  return i < 2 ? kTexts[i] : nullptr;
+}
+
+// Once: at the first port that the program opens with such a preload.
+TEST_F(OpenNicTest, WhatDiedProgramsLeftIsNamedOnce) {
+  hooks_.removed = Removed;
+  Configure("loop|10.9.0.1/24|transport=both", 2);
+  for (const bool first : {true, false}) {
+    auto device = Open(0);
+    const std::string errors = Ask(*device, "show error");
+    if (!first) {
+      EXPECT_THAT(errors, Not(HasSubstr("URN1918")));
+      continue;
+    }
+    for (const char* const text : {Removed(0), Removed(1)}) {
+      const size_t at = errors.find(text);
+      ASSERT_NE(at, std::string::npos) << errors;
+      EXPECT_EQ(errors.find(text, at + 1), std::string::npos) << "twice";
+    }
+    EXPECT_THAT(errors, HasSubstr("URN1918"));
+  }
+}
+
 TEST_F(OpenNicTest, TheDevicesOfAPortShareIt) {
   Configure("loop|10.9.0.1/24|transport=both", 2);
   auto iwarp = Open(1);

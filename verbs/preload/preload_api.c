@@ -20,4 +20,5 @@ URNIC_EXPORT const struct urnic_preload_api urnic_preload_v1 = {
     .set_gids = urnic_tree_set_gids,
     .set_port_active = urnic_tree_set_port_active,
     .mask_changes = urnic_signal_hooks_mask_changes,
+    .removed = urnic_tree_removed,
 };

@@ -108,6 +108,11 @@ struct urnic_preload_api {
   // its signal mask. Valid as long as the thread. Not counted: siglongjmp(3),
   // setcontext(3) and raw system calls.
   const unsigned* (*mask_changes)(void);
+
+  // What programs that had died left, and this process removed at its start, in
+  // words: "run directory PATH of process 4711, NAME". `i` from 0; NULL: no
+  // more. Each exists as long as the process.
+  const char* (*removed)(int i);
 };
 
 // For the preload itself and for tests that link it.

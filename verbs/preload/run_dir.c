@@ -147,6 +147,15 @@ static void name_program(const char* directory) {
   if (symlink(program, link) != 0) return;
 }
 
+void urnic_run_dir_program(const char* path, char* program, size_t size) {
+  char link[512];
+  program[0] = '\0';
+  int len = snprintf(link, sizeof(link), "%s/" URNIC_RUN_DIR_EXE, path);
+  if (len < 0 || (size_t)len >= sizeof(link)) return;
+  ssize_t bytes = readlink(link, program, size - 1);
+  program[bytes > 0 ? bytes : 0] = '\0';
+}
+
 int urnic_run_dir_make(char* path, size_t size) {
   const struct owner me = this_process();
   char name[80];

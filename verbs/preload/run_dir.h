@@ -34,6 +34,10 @@ int urnic_run_dir_make(char* path, size_t size);
 // Removes the directory with all its contents; does not follow symbolic links.
 void urnic_run_dir_remove(const char* path);
 
+// Writes the path of the program whose directory this is to `program`, which is
+// empty if it is not known.
+void urnic_run_dir_program(const char* path, char* program, size_t size);
+
 // Searches the places for directories whose process is dead, and for the empty
 // ones that DPDK created in earlier releases of uRNIC (<runtime
 // directory>/dpdk/urnic<pid>): those of this user, or with `all_users`, for

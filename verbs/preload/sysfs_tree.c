@@ -27,6 +27,14 @@ static pid_t owner;
 static int num_devices;
 static struct urnic_device_identity devices[URNIC_MAX_DEVICES];
 
+// What the sweep removes, in words.
+enum { MAX_REMOVED = 16 };
+static struct removed {
+  char path[256];
+  char text[640];
+} removed[MAX_REMOVED];
+static int num_removed;
+
 int urnic_tree_wanted(void) {
   const char* ports = getenv("URNIC_PORTS");
   return ports != NULL && ports[0] != '\0';
@@ -78,6 +86,47 @@ static int library_takes_our_provider(void) {
   return 0;
 }
 
+// Makes it fit into one line.
+static void make_printable(char* text) {
+  for (; *text != '\0'; ++text)
+    if (*text < ' ' || *text > '~') *text = '?';
+}
+
+static int note_removed(void* count, const char* path, unsigned long long pid) {
+  int i = (*(int*)count)++;
+  if (i >= MAX_REMOVED) return 1;
+  struct removed* it = &removed[i];
+  char program[256];
+  urnic_run_dir_program(path, program, sizeof(program));
+  const char* slash = strrchr(program, '/');
+  const char* name = slash != NULL ? slash + 1 : program;
+  snprintf(it->path, sizeof(it->path), "%s", path);
+  snprintf(it->text, sizeof(it->text),
+           "run directory %.255s of process %llu%s%s", path, pid,
+           name[0] != '\0' ? ", " : "", name);
+  make_printable(it->text);
+  return 1;
+}
+
+// Removes what died programs left. A forked child names what it has removed
+// itself.
+static void sweep(void) {
+  int found = 0;
+  urnic_run_dir_sweep(/*all_users=*/0, note_removed, &found);
+  int kept = 0;
+  for (int i = 0; i < found && i < MAX_REMOVED; ++i) {
+    // Another user's, or being written to.
+    if (access(removed[i].path, F_OK) == 0) continue;
+    if (kept != i) removed[kept] = removed[i];
+    ++kept;
+  }
+  if (found > MAX_REMOVED && kept == MAX_REMOVED)
+    snprintf(removed[kept - 1].text, sizeof(removed[0].text),
+             "%d more run directories of processes that had died",
+             found - MAX_REMOVED + 1);
+  num_removed = kept;
+}
+
 static int render(void) {
   char error[320];
   int n = urnic_device_identity_from_env(devices, error, sizeof(error));
@@ -85,7 +134,7 @@ static int render(void) {
     complain("URNIC_PORTS", error);
     return FAILED;
   }
-  urnic_run_dir_sweep(/*all_users=*/0, NULL, NULL);
+  sweep();
   int err = urnic_run_dir_make(root, sizeof(root));
   if (err != 0) {
     complain("no directory for sysfs in " URNIC_RUN_DIR_PLACES, strerror(-err));
@@ -121,6 +170,11 @@ const char* urnic_tree_root(void) {
     errno = saved_errno;
   }
   return atomic_load(&state) == READY ? root : NULL;
+}
+
+const char* urnic_tree_removed(int i) {
+  if (atomic_load_explicit(&state, memory_order_acquire) != READY) return NULL;
+  return i >= 0 && i < num_removed ? removed[i].text : NULL;
 }
 
 const struct urnic_device_identity* urnic_tree_find(const char* name) {

@@ -15,6 +15,12 @@ int urnic_tree_wanted(void);
 // not load our provider; a message on stderr says why. Keeps errno.
 const char* urnic_tree_root(void);
 
+// What died programs had left, and this process has removed before it made its
+// own directory; in the order in which it was found, `i` from 0. NULL: no more,
+// or nothing is rendered. Only the first 16 are named; the last text says how
+// many more there are.
+const char* urnic_tree_removed(int i);
+
 // Shows the new GIDs of a device, which is found by its name. 0 or -errno;
 // -ENOENT: nothing is rendered.
 struct urnic_device_identity;

@@ -92,6 +92,10 @@ control::ProgramHooks PreloadHooks() {
                              sizeof(preload->mask_changes)) {
       hooks.mask_changes = preload->mask_changes;
     }
+    if (preload->size >=
+        offsetof(urnic_preload_api, removed) + sizeof(preload->removed)) {
+      hooks.removed = preload->removed;
+    }
   }
   return hooks;
 }

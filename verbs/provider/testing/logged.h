@@ -34,6 +34,8 @@ inline std::vector<std::string> LogOf(
     std::ifstream in(path);
     bool found = last.empty();
     for (std::string line; std::getline(in, line);) {
+      // What other tests that were killed have left is not this program's.
+      if (line.find("URN1918") != std::string::npos) continue;
       found |= line.find(last) != std::string::npos;
       lines.push_back(line);
     }
