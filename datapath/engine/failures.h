@@ -62,8 +62,8 @@ struct Failure {
   // The other side, as far as the queue pair has one.
   bool has_peer = false;
   wire::Gid remote = {};
-  uint32_t remote_qpn = 0;   // RoCE
-  uint16_t remote_port = 0;  // iWARP
+  uint32_t remote_qpn = 0;   // RoCE; 0: there is no connection yet
+  uint16_t remote_port = 0;  // iWARP; without a connection: of rdma_cm
   uint16_t terminate = 0;    // iWARP: layer, type and code, as on the wire
 
   // A work request that failed.

@@ -95,11 +95,8 @@ def begin_transfer(context, place, argv, variables=None):
     return server, client
 
 
-def begin_rping(context, place, variables=None):
-    """Starts rping's server and client, and returns them once they are
-    connected."""
-    argv = ["rping", "-a", beds.SERVER_IP["v4"], "-p", "7999", "-C", "1000000"]
-    env = {"XDG_RUNTIME_DIR": place.directory} | (variables or {})
+def begin_rping_server(context, place, argv, env):
+    """Starts it, and returns it once it listens."""
     server = place.spawn(0, [*argv, "-s"], env=env)
 
     def listens():
@@ -110,6 +107,15 @@ def begin_rping(context, place, variables=None):
         return result.status == 0 and "LISTEN" in result.out
 
     bed.await_true(listens, 20, "a listener")
+    return server
+
+
+def begin_rping(context, place, variables=None):
+    """Starts rping's server and client, and returns them once they are
+    connected."""
+    argv = ["rping", "-a", beds.SERVER_IP["v4"], "-p", "7999", "-C", "1000000"]
+    env = {"XDG_RUNTIME_DIR": place.directory} | (variables or {})
+    server = begin_rping_server(context, place, argv, env)
     client = place.spawn(1, [*argv, "-c"], env=env)
 
     def connected():
@@ -251,6 +257,28 @@ def errors_in_a_log(context):
                       error)
         context.check(error["comm"] == "ibv_rc_pingpong" and
                       error["action"] != "", error)
+
+
+@suite.test("vhost/failed-connections-in-a-log")
+def failed_connections_in_a_log(context):
+    """A host that does not exist, and one where nobody listens."""
+    context.need("rping")
+    server, nobody = beds.SERVER_IP["v4"], beds.SERVER_IP["v4"] + "9"
+    with beds.make(context.tools, "vhost") as place:
+        env = {"XDG_RUNTIME_DIR": place.directory}
+        begin_rping_server(context, place, ["rping", "-a", server], env)
+        for address, code, text in (
+                (nobody, "URN3002", f"{nobody}:7999: ADDR_ERROR -110: "),
+                (server, "URN5007", f"{server}:7999: REJECTED 8: ")):
+            log = os.path.join(place.directory, code)
+            result = place.run(1, ["rping", "-c", "-a", address, "-p", "7999"],
+                               env=env | {"URNIC_LOG": f"json:{log}"})
+            context.check(result.status != 0, result)
+            with open(log, encoding="utf8") as lines:
+                errors = [json.loads(line) for line in lines]
+            error = one([e for e in errors if e["code"] == code], context)
+            context.check(text in error["why"] and
+                          error["peer"] == f"{address}:7999", error)
 
 
 @suite.test("vhost/events-of-a-silent-peer")

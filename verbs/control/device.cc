@@ -49,6 +49,12 @@ absl::StatusOr<std::shared_ptr<Device>> Device::Open(
       });
 }
 
+std::shared_ptr<Device> Device::FindOpen(
+    const urnic_device_identity& identity) {
+  if (InForkedChild()) return nullptr;
+  return TheOpenDevices().Find(static_cast<size_t>(identity.node));
+}
+
 Device::Device(const urnic_device_identity& identity,
                std::shared_ptr<OpenNic> open_nic)
     : identity_(identity),

@@ -45,6 +45,10 @@ class Device final : private OpenNic::Watcher {
   static absl::StatusOr<std::shared_ptr<Device>> Open(
       const urnic_device_identity& identity, const ProgramHooks& hooks);
 
+  // Null: this process does not have it open.
+  static std::shared_ptr<Device> FindOpen(
+      const urnic_device_identity& identity);
+
   // REQUIRES: all objects of the device are destroyed.
   ~Device();
   Device(const Device&) = delete;

@@ -122,7 +122,8 @@ std::string WhyText(const Failure& f) {
 
 std::string PeerText(const Failure& f) {
   if (!f.has_peer) return "";
-  if (f.iwarp) return wire::SocketText(f.remote, f.remote_port);
+  if (f.iwarp || f.remote_qpn == 0)
+    return wire::SocketText(f.remote, f.remote_port);
   return absl::StrCat("qp ", f.remote_qpn, " of ", wire::IpText(f.remote));
 }
 

@@ -14,6 +14,7 @@
 #include "verbs/control/limits.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"
+#include "verbs/control/untold.h"
 #include "verbs/control/wall_time.h"
 
 namespace urnic::control {
@@ -74,6 +75,10 @@ void NoteUntold(OpenNic& nic) {
              absl::StrCat(verb != nullptr ? verb : "a verb that posts or polls",
                           ": thread ", thread, " was inside a verb"),
          .times = times});
+  });
+  TakeUntold([&](ErrorCode code, const std::string& text) {
+    Engine::ControlScope scope(nic.engine());
+    nic.engine().failures().Add({.code = code, .text = text});
   });
   for (const Allocation& one : nic.memory().TakeDamaged()) {
     Engine::ControlScope scope(nic.engine());

@@ -25,8 +25,9 @@ class OpenNic;
 std::string LinkName(const OpenNic& nic, bool iwarp);
 
 // Tells the port's failures of what was found where nothing could be told: of
-// verbs that were refused in a signal handler, and of memory that was written
-// over behind its end. DescribeErrors() does it first.
+// verbs that were refused in a signal handler, of refusals without an RNIC
+// (untold.h), and of memory that was written over behind its end.
+// DescribeErrors() does it first.
 void NoteUntold(OpenNic& nic);
 
 // The name of a rare event, and its words.

@@ -34,11 +34,15 @@ class SharedPlaces {
       if (!made.ok()) return made.status();
       at.object = *std::move(made);
     }
-    ++at.users;
-    return std::shared_ptr<T>(at.object.get(), [this, &at](T*) {
-      std::lock_guard lock(mutex_);
-      if (--at.users == 0) at.object.reset();
-    });
+    return Use(at);
+  }
+
+  // The object at `place`, or null.
+  std::shared_ptr<T> Find(size_t place) {
+    URNIC_CHECK(place < kPlaces);
+    std::lock_guard lock(mutex_);
+    Place& at = places_[place];
+    return at.object != nullptr ? Use(at) : nullptr;
   }
 
   // Calls `visit` for all objects. Visits none while another thread opens or
@@ -57,6 +61,15 @@ class SharedPlaces {
     std::unique_ptr<T> object;
     int users = 0;
   };
+
+  // One more user. Under the mutex.
+  std::shared_ptr<T> Use(Place& at) {
+    ++at.users;
+    return std::shared_ptr<T>(at.object.get(), [this, &at](T*) {
+      std::lock_guard lock(mutex_);
+      if (--at.users == 0) at.object.reset();
+    });
+  }
 
   std::mutex mutex_;
   std::array<Place, kPlaces> places_;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace urnic::rdmacm {
@@ -243,24 +244,49 @@ int MigrateId(const Call& call, const rdma_ucm_migrate_id& in) {
 // ------------------------------------------------------------------- the table
 
 struct Row {
-  size_t in_min = 0;   // bytes of the command that must be there
-  size_t out_min = 0;  // room for the answer that it needs
-  int (*run)(const Call& call, std::span<const uint8_t> in) = nullptr;
+  const char* name = nullptr;  // the call of the program
+  size_t in_min = 0;           // bytes of the command that must be there
+  size_t out_min = 0;          // room for the answer that it needs
+  // `refused`: id and address of the command.
+  int (*run)(const Call& call, std::span<const uint8_t> in,
+             RefusedCall& refused) = nullptr;
 };
+
+// The id and the address of a command, as far as it has them.
+template <typename T>
+void NameObjects(const T& command, int error, RefusedCall& refused) {
+  // That command also leaves a group, whose number is not that of an id.
+  constexpr bool kIsId = !std::is_same_v<T, rdma_ucm_destroy_id>;
+  if constexpr (kIsId && requires { command.id; }) refused.id = command.id;
+  if constexpr (requires { command.dst_addr; }) {
+    // It also binds the id to the source.
+    refused.address = AddressIn(command.dst_addr);
+    if (error == EADDRNOTAVAIL || error == EADDRINUSE)
+      refused.address = AddressIn(command.src_addr);
+  } else if constexpr (requires { command.addr; }) {
+    refused.address = AddressIn(command.addr);
+  }
+}
 
 // Makes a handler of bytes from a handler of one command's struct. `in` has at
 // least the row's in_min bytes; members beyond its end read as zero.
 template <typename T, int (*kHandler)(const Call&, const T&)>
-int Run(const Call& call, std::span<const uint8_t> in) {
+int Run(const Call& call, std::span<const uint8_t> in, RefusedCall& refused) {
   T command = {};
   std::copy_n(in.data(), std::min(in.size(), sizeof(command)),
               reinterpret_cast<uint8_t*>(&command));
-  return kHandler(call, command);
+  const int error = kHandler(call, command);
+  if (error != 0) NameObjects(command, error, refused);
+  return error;
 }
 
 template <typename T, int (*kHandler)(const Call&, const T&)>
-constexpr Row Command(size_t out_min = 0, size_t in_min = sizeof(T)) {
-  return {.in_min = in_min, .out_min = out_min, .run = Run<T, kHandler>};
+constexpr Row Command(const char* name, size_t out_min = 0,
+                      size_t in_min = sizeof(T)) {
+  return {.name = name,
+          .in_min = in_min,
+          .out_min = out_min,
+          .run = Run<T, kHandler>};
 }
 
 // Older programs leave out the last members (ECE, device index).
@@ -271,46 +297,53 @@ constexpr size_t kEventMin = offsetof(rdma_ucm_event_resp, reserved);
 
 constexpr auto kRows = [] {
   std::array<Row, RDMA_USER_CM_CMD_JOIN_MCAST + 1> rows = {};
-  rows[RDMA_USER_CM_CMD_CREATE_ID] =
-      Command<rdma_ucm_create_id, CreateId>(sizeof(rdma_ucm_create_id_resp));
-  rows[RDMA_USER_CM_CMD_DESTROY_ID] =
-      Command<rdma_ucm_destroy_id, DestroyId>(sizeof(rdma_ucm_destroy_id_resp));
-  rows[RDMA_USER_CM_CMD_BIND_IP] = Command<rdma_ucm_bind_ip, BindIp>();
-  rows[RDMA_USER_CM_CMD_RESOLVE_IP] = Command<rdma_ucm_resolve_ip, ResolveIp>();
+  rows[RDMA_USER_CM_CMD_CREATE_ID] = Command<rdma_ucm_create_id, CreateId>(
+      "rdma_create_id", sizeof(rdma_ucm_create_id_resp));
+  rows[RDMA_USER_CM_CMD_DESTROY_ID] = Command<rdma_ucm_destroy_id, DestroyId>(
+      "rdma_destroy_id", sizeof(rdma_ucm_destroy_id_resp));
+  rows[RDMA_USER_CM_CMD_BIND_IP] =
+      Command<rdma_ucm_bind_ip, BindIp>("rdma_bind_addr");
+  rows[RDMA_USER_CM_CMD_RESOLVE_IP] =
+      Command<rdma_ucm_resolve_ip, ResolveIp>("rdma_resolve_addr");
   rows[RDMA_USER_CM_CMD_RESOLVE_ROUTE] =
-      Command<rdma_ucm_resolve_route, ResolveRoute>();
-  rows[RDMA_USER_CM_CMD_QUERY_ROUTE] =
-      Command<rdma_ucm_query, QueryRoute>(kRouteMin);
+      Command<rdma_ucm_resolve_route, ResolveRoute>("rdma_resolve_route");
+  rows[RDMA_USER_CM_CMD_QUERY_ROUTE] = Command<rdma_ucm_query, QueryRoute>(
+      "the query of an rdma_cm route", kRouteMin);
   rows[RDMA_USER_CM_CMD_CONNECT] =
-      Command<rdma_ucm_connect, Connect>(0, kConnectMin);
-  rows[RDMA_USER_CM_CMD_LISTEN] = Command<rdma_ucm_listen, Listen>();
+      Command<rdma_ucm_connect, Connect>("rdma_connect", 0, kConnectMin);
+  rows[RDMA_USER_CM_CMD_LISTEN] =
+      Command<rdma_ucm_listen, Listen>("rdma_listen");
   rows[RDMA_USER_CM_CMD_ACCEPT] =
-      Command<rdma_ucm_accept, Accept>(0, kAcceptMin);
-  rows[RDMA_USER_CM_CMD_REJECT] = Command<rdma_ucm_reject, Reject>();
+      Command<rdma_ucm_accept, Accept>("rdma_accept", 0, kAcceptMin);
+  rows[RDMA_USER_CM_CMD_REJECT] =
+      Command<rdma_ucm_reject, Reject>("rdma_reject");
   rows[RDMA_USER_CM_CMD_DISCONNECT] =
-      Command<rdma_ucm_disconnect, Disconnect>();
+      Command<rdma_ucm_disconnect, Disconnect>("rdma_disconnect");
   rows[RDMA_USER_CM_CMD_INIT_QP_ATTR] =
       Command<rdma_ucm_init_qp_attr, InitQpAttributes>(
-          sizeof(ib_uverbs_qp_attr));
+          "rdma_init_qp_attr", sizeof(ib_uverbs_qp_attr));
   rows[RDMA_USER_CM_CMD_GET_EVENT] =
-      Command<rdma_ucm_get_event, GetEvent>(kEventMin);
-  rows[RDMA_USER_CM_CMD_SET_OPTION] = Command<rdma_ucm_set_option, SetOption>();
-  rows[RDMA_USER_CM_CMD_NOTIFY] = Command<rdma_ucm_notify, Notify>();
+      Command<rdma_ucm_get_event, GetEvent>("rdma_get_cm_event", kEventMin);
+  rows[RDMA_USER_CM_CMD_SET_OPTION] =
+      Command<rdma_ucm_set_option, SetOption>("rdma_set_option");
+  rows[RDMA_USER_CM_CMD_NOTIFY] =
+      Command<rdma_ucm_notify, Notify>("rdma_notify");
   rows[RDMA_USER_CM_CMD_JOIN_IP_MCAST] =
       Command<rdma_ucm_join_ip_mcast, JoinIpMulticast>(
-          sizeof(rdma_ucm_create_id_resp));
+          "rdma_join_multicast", sizeof(rdma_ucm_create_id_resp));
   rows[RDMA_USER_CM_CMD_LEAVE_MCAST] =
       Command<rdma_ucm_destroy_id, LeaveMulticast>(
-          sizeof(rdma_ucm_destroy_id_resp));
-  rows[RDMA_USER_CM_CMD_MIGRATE_ID] =
-      Command<rdma_ucm_migrate_id, MigrateId>(sizeof(rdma_ucm_migrate_resp));
-  rows[RDMA_USER_CM_CMD_QUERY] = Command<rdma_ucm_query, Query>();
-  rows[RDMA_USER_CM_CMD_BIND] = Command<rdma_ucm_bind, Bind>();
+          "rdma_leave_multicast", sizeof(rdma_ucm_destroy_id_resp));
+  rows[RDMA_USER_CM_CMD_MIGRATE_ID] = Command<rdma_ucm_migrate_id, MigrateId>(
+      "rdma_migrate_id", sizeof(rdma_ucm_migrate_resp));
+  rows[RDMA_USER_CM_CMD_QUERY] =
+      Command<rdma_ucm_query, Query>("the query of an rdma_cm id");
+  rows[RDMA_USER_CM_CMD_BIND] = Command<rdma_ucm_bind, Bind>("rdma_bind_addr");
   rows[RDMA_USER_CM_CMD_RESOLVE_ADDR] =
-      Command<rdma_ucm_resolve_addr, ResolveAddress>();
+      Command<rdma_ucm_resolve_addr, ResolveAddress>("rdma_resolve_addr");
   rows[RDMA_USER_CM_CMD_JOIN_MCAST] =
       Command<rdma_ucm_join_mcast, JoinMulticast>(
-          sizeof(rdma_ucm_create_id_resp));
+          "rdma_join_multicast", sizeof(rdma_ucm_create_id_resp));
   return rows;
 }();
 
@@ -323,17 +356,16 @@ static_assert([] {
   return true;
 }());
 
-}  // namespace
-
-int RunCommand(Service& service, EventChannel& channel, UserMemory& memory,
-               ChannelFinder& channels, uint64_t address, size_t bytes) {
+int Parse(Service& service, EventChannel& channel, UserMemory& memory,
+          ChannelFinder& channels, uint64_t address, size_t bytes,
+          RefusedCall& refused) {
   rdma_ucm_cmd_hdr header;
   if (bytes < sizeof(header)) return EINVAL;
   if (!memory.Read(&header, address, sizeof(header))) return EFAULT;
-  if (header.cmd >= kRows.size() || header.in + sizeof(header) > bytes) {
-    return EINVAL;
-  }
+  if (header.cmd >= kRows.size()) return EINVAL;
   const Row& row = kRows[header.cmd];
+  if (row.name != nullptr) refused.name = row.name;
+  if (header.in + sizeof(header) > bytes) return EINVAL;
   if (row.run == nullptr) return ENOSYS;
   if (header.out < row.out_min) return ENOSPC;
   if (header.in < row.in_min) return EINVAL;
@@ -347,7 +379,21 @@ int RunCommand(Service& service, EventChannel& channel, UserMemory& memory,
                      .memory = memory,
                      .channels = channels,
                      .out_bytes = header.out};
-  return row.run(call, {in.data(), in_bytes});
+  return row.run(call, {in.data(), in_bytes}, refused);
+}
+
+}  // namespace
+
+int RunCommand(Service& service, EventChannel& channel, UserMemory& memory,
+               ChannelFinder& channels, uint64_t address, size_t bytes) {
+  RefusedCall refused;
+  const int error =
+      Parse(service, channel, memory, channels, address, bytes, refused);
+  // EAGAIN: there is no event yet.
+  if (error != 0 && error != EAGAIN) {
+    service.NoteRefusal(channel, refused, error);
+  }
+  return error;
 }
 
 }  // namespace urnic::rdmacm

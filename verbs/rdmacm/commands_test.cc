@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "verbs/control/untold.h"
 #include "verbs/rdmacm/testing/host.h"
 
 namespace urnic::rdmacm {
@@ -263,6 +264,110 @@ TEST_F(CommandsTest, CommandsInTheWrongStateChangeNothing) {
   EXPECT_EQ(host_.Connect(routed, 5), 0);
   EXPECT_EQ(host_.service->Listen(*host_.channel, bound, 1), 0);
   EXPECT_EQ(host_.Bind(idle, Address("10.0.0.1")), 0);
+}
+
+class RefusalsTest : public CommandsTest {
+ protected:
+  // Runs a command that is refused with `error`.
+  template <typename T>
+  void Refuse(uint32_t command, const T& body, int error, ErrorCode code,
+              const std::string& text, size_t out = 0) {
+    SCOPED_TRACE(text);
+    const size_t before = host_.rnic.refusals.size();
+    EXPECT_EQ(Run(command, body, out), error);
+    ASSERT_EQ(host_.rnic.refusals.size(), before + 1);
+    EXPECT_EQ(host_.rnic.refusals.back().code, code);
+    EXPECT_EQ(host_.rnic.refusals.back().text, text);
+  }
+  static rdma_ucm_bind BindTo(uint32_t id, const SocketAddress& address) {
+    rdma_ucm_bind bind = {};
+    bind.id = id;
+    bind.addr_size = static_cast<uint16_t>(address.size());
+    std::memcpy(&bind.addr, address.data(), address.size());
+    return bind;
+  }
+};
+
+TEST_F(RefusalsTest, EachHasACodeAndTellsCallIdAndReason) {
+  host_.Routed(Address("10.0.0.1", 7001));  // cm_id 1 opens the RNIC
+  const uint32_t listener = host_.Listener(7000);
+  const uint32_t idle = host_.Create();
+  Refuse(RDMA_USER_CM_CMD_BIND, BindTo(idle, Address("10.0.0.9", 7002)),
+         EADDRNOTAVAIL, ErrorCode::kNotLocal,
+         "rdma_bind_addr: cm_id 3 (IDLE): 10.0.0.9:7002: no device of this "
+         "program has the address (EADDRNOTAVAIL)");
+  Refuse(RDMA_USER_CM_CMD_BIND, BindTo(idle, Address("10.0.0.1", 7000)),
+         EADDRNOTAVAIL, ErrorCode::kTcpPortTaken,
+         "rdma_bind_addr: cm_id 3 (IDLE): 10.0.0.1:7000: another id or "
+         "listener has the port (EADDRNOTAVAIL)");
+  Refuse(RDMA_USER_CM_CMD_BIND, BindTo(idle, Address("0.0.0.0", 7000)),
+         EADDRNOTAVAIL, ErrorCode::kTcpPortTaken,
+         "rdma_bind_addr: cm_id 3 (IDLE): 0.0.0.0:7000: another id or "
+         "listener has the port (EADDRNOTAVAIL)");
+  Refuse(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{listener, 1}, EINVAL,
+         ErrorCode::kCmCallRefused,
+         "rdma_listen: cm_id 2 (LISTEN, 0.0.0.0:7000): an argument is wrong, "
+         "or the call is not allowed in the state LISTEN or without a device "
+         "(EINVAL)");
+  rdma_ucm_resolve_ip resolve = {};
+  resolve.id = idle;
+  const SocketAddress far = Address("192.0.2.1", 7000);
+  std::memcpy(&resolve.dst_addr, far.data(), far.size());
+  ASSERT_EQ(host_.Bind(idle, Address("10.0.0.1", 7003)), 0);
+  resolve.id = host_.Create();
+  ASSERT_EQ(host_.Bind(resolve.id, Address("0.0.0.0", 7004)), 0);
+  Refuse(RDMA_USER_CM_CMD_RESOLVE_IP, resolve, ENETUNREACH, ErrorCode::kNoRoute,
+         "rdma_resolve_addr: cm_id 4 (ADDR_BOUND, 0.0.0.0:7004): "
+         "192.0.2.1:7000: no device of this program has a route there "
+         "(ENETUNREACH)");
+  rdma_ucm_join_ip_mcast join = {};
+  join.id = idle;
+  const SocketAddress group = Address("239.0.0.1");
+  std::memcpy(&join.addr, group.data(), group.size());
+  Refuse(RDMA_USER_CM_CMD_JOIN_IP_MCAST, join, EINVAL,
+         ErrorCode::kCmCallRefused,
+         "rdma_join_multicast: cm_id 3 (ADDR_BOUND, 10.0.0.1:7003): "
+         "239.0.0.1:0: an argument is wrong, or the call is not allowed in the "
+         "state ADDR_BOUND (EINVAL)",
+         sizeof(rdma_ucm_create_id_resp));
+  rdma_ucm_set_option option = {};
+  option.id = idle;
+  option.level = 7;
+  Refuse(RDMA_USER_CM_CMD_SET_OPTION, option, ENOSYS, ErrorCode::kNotBuilt,
+         "rdma_set_option: cm_id 3 (ADDR_BOUND, 10.0.0.1:7003): there is no "
+         "such call or option (ENOSYS)");
+  Refuse(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{500}, ENOENT,
+         ErrorCode::kObjectEnded,
+         "rdma_disconnect: id 500: there is no such id, group or descriptor "
+         "(ENOENT)");
+  Refuse(RDMA_USER_CM_CMD_LISTEN, uint32_t{0}, EINVAL,
+         ErrorCode::kCmCallRefused,
+         "rdma_listen: an argument is wrong (EINVAL)");
+}
+
+TEST_F(RefusalsTest, ThatThereIsNoEventIsNone) {
+  host_.Routed(Address("10.0.0.1", 7001));
+  rdma_ucm_event_resp event = {};
+  rdma_ucm_get_event get = {AddressOf(event)};
+  EXPECT_EQ(Run(RDMA_USER_CM_CMD_GET_EVENT, get, sizeof(event)), EAGAIN);
+  EXPECT_TRUE(host_.rnic.refusals.empty());
+}
+
+TEST_F(RefusalsTest, WithoutAnRnicTheyAreKept) {
+  control::TakeUntold([](ErrorCode, const std::string&) {});
+  EXPECT_EQ(Run(RDMA_USER_CM_CMD_BIND,
+                BindTo(host_.Create(), Address("10.0.0.9", 7000)), 0),
+            EADDRNOTAVAIL);
+  EXPECT_TRUE(host_.rnic.refusals.empty());
+  int told = 0;
+  control::TakeUntold([&](ErrorCode code, const std::string& text) {
+    ++told;
+    EXPECT_EQ(code, ErrorCode::kNotLocal);
+    EXPECT_TRUE(text.starts_with("rdma_bind_addr: cm_id 1 (IDLE): ")) << text;
+  });
+  EXPECT_EQ(told, 1);
+  control::TakeUntold([&](ErrorCode, const std::string&) { ++told; });
+  EXPECT_EQ(told, 1);
 }
 
 }  // namespace

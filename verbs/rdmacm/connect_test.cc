@@ -60,6 +60,8 @@ TEST_F(ConnectTest, AConnectionIsMadeAndEnds) {
   EXPECT_EQ(client_.service->Disconnect(*client_.channel, client_id_), 0);
   network_.Deliver();
   EXPECT_EQ(server_.NextType(), EventType::kDisconnected);
+  EXPECT_TRUE(client_.rnic.failures.empty());
+  EXPECT_TRUE(server_.rnic.failures.empty());
   EXPECT_EQ(server_.service->Disconnect(*server_.channel, server_id_), 0);
   network_.Deliver();
   EXPECT_EQ(client_.NextType(), EventType::kDisconnected);
@@ -312,6 +314,26 @@ TEST_F(ConnectTest, WithoutAListenerTheServiceIsUnknown) {
   ASSERT_TRUE(event.has_value());
   EXPECT_EQ(static_cast<EventType>(event->event), EventType::kRejected);
   EXPECT_EQ(event->status, 8u);
+  ASSERT_EQ(client_.rnic.failures.size(), 1u);
+  const Notice& notice = client_.rnic.failures[0];
+  EXPECT_EQ(notice.code, ErrorCode::kConnectionRejected);
+  EXPECT_EQ(notice.qpn, kClientQpn);
+  EXPECT_EQ(notice.remote, GidOf("10.0.0.2"));
+  EXPECT_EQ(notice.remote_port, kPort + 1);
+  EXPECT_TRUE(
+      notice.text.ends_with(" to 10.0.0.2:" + std::to_string(kPort + 1) +
+                            ": REJECTED 8: nobody listens there"))
+      << notice.text;
+}
+
+TEST_F(ConnectTest, APeerThatIsSilentIsAFailureOfTheClient) {
+  const uint32_t id = client_.Routed(Address("10.0.0.2", kPort));
+  network_.is_lost = [](const auto&) { return true; };
+  ASSERT_EQ(client_.Connect(id, kClientQpn), 0);
+  network_.Advance(Duration::Seconds(3600));
+  EXPECT_EQ(client_.NextType(), EventType::kUnreachable);
+  ASSERT_EQ(client_.rnic.failures.size(), 1u);
+  EXPECT_EQ(client_.rnic.failures[0].code, ErrorCode::kConnectionUnanswered);
 }
 
 //= Linux cma_match_private_data()

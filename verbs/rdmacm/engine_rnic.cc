@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "datapath/engine/engine.h"
+#include "datapath/engine/failures.h"
 #include "transport/wire/mad.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/device_routes.h"
@@ -39,6 +40,15 @@ RnicInfo MakeInfo(const urnic_device_identity& identity) {
     info.interface_index = if_nametoindex(identity.ifname);
   }
   return info;
+}
+
+Failure FailureOf(const Notice& notice) {
+  return {.code = notice.code,
+          .qpn = notice.qpn,
+          .text = notice.text,
+          .has_peer = notice.has_peer,
+          .remote = notice.remote,
+          .remote_port = notice.remote_port};
 }
 
 }  // namespace
@@ -102,6 +112,21 @@ int EngineRnic::Open() {
   opened_.store(device_.get());
   if (is_iwarp()) tcp_.Open(device_->engine(), device_->network());
   return 0;
+}
+
+// The program's verbs may have opened the device before rdma_cm has.
+bool EngineRnic::NoteRefusal(const Notice& notice) {
+  const auto device = control::Device::FindOpen(identity_);
+  if (device == nullptr) return false;
+  device->NoteMisuse(FailureOf(notice));
+  return true;
+}
+
+void EngineRnic::NoteFailure(const Notice& notice) {
+  control::DebugLog(ErrorName(notice.code) + ": " + notice.text);
+  Failure failure = FailureOf(notice);
+  failure.iwarp = is_iwarp();
+  device_->engine().failures().Add(std::move(failure));
 }
 
 void EngineRnic::WithToken(void (*action)(void* context, Time now),

@@ -32,6 +32,8 @@ class EngineRnic final : public Rnic {
   // Returns the errno of control::Device::Open(), and prints its message to
   // stderr.
   int Open() override;
+  bool NoteRefusal(const Notice& notice) override;
+  void NoteFailure(const Notice& notice) override;
   void WithToken(void (*action)(void* context, urnic::Time now),
                  void* context) override;
   void Wait() override;

@@ -1,20 +1,18 @@
 #include "verbs/rdmacm/engine_tcp.h"
 
 #include <cerrno>
-#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "transport/base/check.h"
-#include "verbs/control/debug_log.h"
 
 namespace urnic::rdmacm {
 
 namespace {
 
-// `taken`: for a place that another one has. The log gets the reason.
+// `taken`: for a place that another one has.
 int ErrnoOf(const absl::Status& status, int taken) {
-  if (!status.ok()) control::DebugLog(std::string(status.message()));
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return 0;
@@ -53,6 +51,21 @@ void EngineTcp::Open(Engine& engine, Network& network) {
   network_ = &network;
 }
 
+int EngineTcp::Refused(const absl::Status& status, int taken) {
+  const int error = ErrnoOf(status, taken);
+  if (error != 0) {
+    refusal_ = status;
+    refusal_errno_ = error;
+  }
+  return error;
+}
+
+absl::Status EngineTcp::TakeRefusal(int error) {
+  if (error != refusal_errno_) return absl::OkStatus();
+  refusal_errno_ = 0;
+  return std::exchange(refusal_, absl::OkStatus());
+}
+
 IwarpQp* EngineTcp::FindQp(uint32_t qpn) const {
   EngineQp* const qp = network_->iwarp_qps().Find(qpn);
   return qp == nullptr ? nullptr : &IwarpQp::Of(*qp);
@@ -67,7 +80,7 @@ int EngineTcp::Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
   config.setup = setup;
   config.events = this;
   const auto listener = table_->Listen(config);
-  if (!listener.ok()) return ErrnoOf(listener.status(), EADDRINUSE);
+  if (!listener.ok()) return Refused(listener.status(), EADDRINUSE);
   out = IdOf(*listener);
   return 0;
 }
@@ -91,7 +104,7 @@ int EngineTcp::Connect(const net::Path& path, const TcpConnectRequest& request,
   config.events = this;
   config.user = request.user;
   const auto connection = table_->Connect(*qp, config, request.private_data);
-  if (!connection.ok()) return ErrnoOf(connection.status(), EADDRNOTAVAIL);
+  if (!connection.ok()) return Refused(connection.status(), EADDRNOTAVAIL);
   out = IdOf(*connection);
   return 0;
 }
@@ -105,14 +118,14 @@ int EngineTcp::Accept(TcpConnectionId connection, uint32_t qpn,
                       std::span<const uint8_t> private_data) {
   IwarpQp* const qp = FindQp(qpn);
   if (qp == nullptr) return EINVAL;
-  return ErrnoOf(table_->Accept(*Of(connection), *qp, depths.ird, depths.ord,
+  return Refused(table_->Accept(*Of(connection), *qp, depths.ird, depths.ord,
                                 private_data),
                  EINVAL);
 }
 
 int EngineTcp::Reject(TcpConnectionId connection,
                       std::span<const uint8_t> private_data) {
-  return ErrnoOf(table_->Reject(*Of(connection), private_data), EINVAL);
+  return Refused(table_->Reject(*Of(connection), private_data), EINVAL);
 }
 
 void EngineTcp::Disconnect(TcpConnectionId connection) {

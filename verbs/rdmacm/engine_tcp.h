@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/status/status.h"
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/engine.h"
 #include "datapath/engine/network.h"
@@ -37,16 +38,21 @@ class EngineTcp final : public TcpConnections, private ConnectionEvents {
   void Forget(TcpConnectionId connection) override;
   uint32_t size() const override { return table_->size(); }
   uint32_t farewells() const override;
+  absl::Status TakeRefusal(int error) override;
 
  private:
   void OnConnectionEvent(IwarpConnection& connection,
                          iwarp::Event event) override;
+  // The errno of `status`. Keeps its text, unless it is OK.
+  int Refused(const absl::Status& status, int taken);
   // Null: there is none.
   IwarpQp* FindQp(uint32_t qpn) const;
 
   ConnectionTable* table_ = nullptr;
   Network* network_ = nullptr;
   TcpEvents* events_ = nullptr;
+  absl::Status refusal_;  // TakeRefusal()
+  int refusal_errno_ = 0;
 };
 
 }  // namespace urnic::rdmacm

@@ -39,6 +39,8 @@ class NodeRnic final : public Rnic {
   uint8_t MtuCode(uint32_t) const override { return 3; }
   Time Now() const override { return Environment::Now(); }
   TcpConnections* tcp() override { return &tcp_; }
+  bool NoteRefusal(const Notice&) override { return false; }
+  void NoteFailure(const Notice&) override {}
   int Open() override { return 0; }
   void WithToken(void (*action)(void*, Time), void* context) override {
     Engine::ControlScope scope(node_.engine());

@@ -51,13 +51,17 @@ void AddAddress(std::string_view name, const SocketAddress& address,
 
 }  // namespace
 
+const char* StateName(IdState state) {
+  return kStateNames[static_cast<size_t>(state)];
+}
+
 void DescribeId(const Id& id, std::string_view link, std::string& out) {
   FactWriter facts("cm_id", out);
   facts.Add("link", link);
   facts.Add("cm-idn", id.serial);
   if (id.qpn != 0) facts.Add("lqpn", id.qpn);
   facts.Add("qp-type", TypeName(id.qp_type));
-  facts.Add("state", kStateNames[static_cast<size_t>(id.state)]);
+  facts.Add("state", StateName(id.state));
   facts.Add("ps", SpaceName(id.port_space));
   control::AddOwner(control::ThisProcess(), facts);
   AddAddress("src-addr", id.source, facts);

@@ -10,6 +10,9 @@
 
 namespace urnic::rdmacm {
 
+// "LISTEN".
+const char* StateName(IdState state);
+
 // `link`: of the device, as in "urnic0/1", "urnic0/-" for an id that is bound
 // to no port, or "-" for one that is on no device.
 void DescribeId(const Id& id, std::string_view link, std::string& out);

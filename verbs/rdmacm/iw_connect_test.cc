@@ -200,6 +200,13 @@ TEST_F(IwConnectTest, WithoutAListenerTheConnectionIsRefused) {
     ASSERT_EQ(client_.Connect(id, ++qpn), 0);
     wire_.Deliver();
     Expect(client_, EventType::kRejected, -ECONNREFUSED);
+    const Notice& notice = client_.rnic.failures.back();
+    EXPECT_EQ(notice.code, ErrorCode::kConnectionRejected);
+    EXPECT_EQ(notice.qpn, qpn);
+    EXPECT_EQ(notice.remote, to.gid());
+    EXPECT_NE(notice.text.find(": REJECTED -111: nobody listens there"),
+              std::string::npos)
+        << notice.text;
   }
   ExpectNone(server_);
 }
@@ -241,6 +248,8 @@ TEST_F(IwConnectTest, APeerThatIsGoneIsUnreachable) {
   ExpectNone(client_);
   wire_.TimeOut();
   Expect(client_, EventType::kUnreachable, -ETIMEDOUT);
+  ASSERT_EQ(client_.rnic.failures.size(), 1u);
+  EXPECT_EQ(client_.rnic.failures[0].code, ErrorCode::kConnectionUnanswered);
 }
 
 TEST_F(IwConnectTest, AQueuePairMustBeReadyForAConnection) {

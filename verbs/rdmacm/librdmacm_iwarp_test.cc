@@ -3,13 +3,31 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <sstream>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "verbs/provider/testing/shown.h"
 #include "verbs/rdmacm/testing/librdmacm_iwarp_fixture.h"
 
 namespace urnic::rdmacm {
 namespace {
+
+// A line of `urnic show error` has all of these.
+testing::AssertionResult ShowsError(const std::vector<std::string>& texts) {
+  const std::string shown = Shown("error");
+  std::istringstream lines(shown);
+  for (std::string line; std::getline(lines, line);) {
+    const auto is_in = [&](const std::string& text) {
+      return line.find(text) != std::string::npos;
+    };
+    if (std::ranges::all_of(texts, is_in)) return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure() << shown;
+}
 
 TEST_F(LibrdmacmIwarpTest, TheSideThatAcceptsMaySendFirst) {
   Establish(kIwarp, 7180);
@@ -28,6 +46,7 @@ TEST_F(LibrdmacmIwarpTest, TheSideThatAcceptsMaySendFirst) {
   Expect(RDMA_CM_EVENT_DISCONNECTED);
   EXPECT_EQ(rdma_disconnect(server_), 0) << std::strerror(errno);
   DestroyAll();
+  EXPECT_FALSE(ShowsError({"rdma_"})) << "nothing was refused";
 }
 
 TEST_F(LibrdmacmIwarpTest, AQueuePairTellsTheDepthsOfItsConnection) {
@@ -106,8 +125,17 @@ TEST_F(LibrdmacmIwarpTest, AConnectionWithoutAListenerIsRefused) {
   CreateQp(id);
   ASSERT_EQ(rdma_connect(id, nullptr), 0) << std::strerror(errno);
   EXPECT_EQ(Expect(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED), id);
+  EXPECT_TRUE(ShowsError({"URN5007", "10.9.0.2:7182: REJECTED -111"}));
   rdma_destroy_qp(id);
   EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+TEST_F(LibrdmacmIwarpTest, RefusalsAreShown) {
+  rdma_cm_id* const listener = Listener("0.0.0.0", 7185);
+  EXPECT_EQ(rdma_listen(listener, 1), -1);
+  EXPECT_TRUE(ShowsError({"URN5006", "rdma_listen: cm_id ",
+                          "(LISTEN, 0.0.0.0:7185): an argument is wrong"}));
+  EXPECT_EQ(rdma_destroy_id(listener), 0);
 }
 
 }  // namespace

@@ -49,6 +49,13 @@ TEST_F(ResolutionTest, SilenceEndsInAnAddressError) {
   EXPECT_FALSE(host_.readiness.ready);
   network_.Advance(Duration::Milliseconds(1));
   ExpectError(id, -ETIMEDOUT);
+  ASSERT_EQ(host_.rnic.failures.size(), 1u);
+  const Notice& notice = host_.rnic.failures[0];
+  EXPECT_EQ(notice.code, ErrorCode::kNoAnswer);
+  EXPECT_EQ(notice.remote, GidOf("10.0.0.9"));
+  EXPECT_NE(notice.text.find(" to 10.0.0.9:0: ADDR_ERROR -110: "),
+            std::string::npos)
+      << notice.text;
   // The id can try again.
   network_.SetSilent(GidOf("10.0.0.9"), false);
   ASSERT_EQ(Resolve(id, 2000), 0);

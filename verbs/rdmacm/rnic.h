@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "ras/errors/error_code.h"
 #include "transport/base/time.h"
 #include "transport/net/mad_handler.h"
 #include "transport/net/path.h"
@@ -50,6 +51,16 @@ struct RnicAddress {
   bool is_chosen = true;
 };
 
+// What was refused, or has failed: for `urnic show error` and the logs.
+struct Notice {
+  ErrorCode code = {};
+  std::string text;  // call, id and reason
+  uint32_t qpn = 0;  // of the id's queue pair; 0: none yet
+  bool has_peer = false;
+  wire::Gid remote = {};
+  uint16_t remote_port = 0;
+};
+
 class TcpConnections;
 
 class Rnic {
@@ -82,6 +93,10 @@ class Rnic {
   // the caller may try again.
   virtual int Open() = 0;
 
+  // A call was refused. False: this process does not have the device open, and
+  // nothing was told.
+  virtual bool NoteRefusal(const Notice& notice) = 0;
+
   // The other functions: after Open().
 
   // Takes the engine's token, waits for it if necessary, and calls `action`.
@@ -97,6 +112,9 @@ class Rnic {
   virtual void Wait() = 0;
 
   // --- While the token is held --------------------------------------------
+  // A connection could not be made. May be called under the service's mutex.
+  virtual void NoteFailure(const Notice& notice) = 0;
+
   // Asks for the path to a GID. `waiter` is called once, possibly within this
   // call; with kNoAnswer when `timeout` has passed. Returns 0 if there are too
   // many questions; then nothing was asked.

@@ -44,6 +44,7 @@
 #include <vector>
 
 #include "transport/base/permutation.h"
+#include "verbs/rdmacm/address.h"
 #include "verbs/rdmacm/cm_port.h"
 #include "verbs/rdmacm/event_channel.h"
 #include "verbs/rdmacm/handle_table.h"
@@ -52,6 +53,13 @@
 #include "verbs/rdmacm/resolution.h"
 
 namespace urnic::rdmacm {
+
+// A command that was refused.
+struct RefusedCall {
+  const char* name = "a command of rdma_cm";  // or "rdma_listen"
+  std::optional<uint32_t> id;
+  SocketAddress address;  // without a family: the call has none
+};
 
 // The Q_Key of UDP ids, RDMA_UDP_QKEY of <rdma/rdma_cma.h>.
 inline constexpr uint32_t kUdpQkey = 0x01234567;
@@ -107,6 +115,11 @@ class Service final : public CmEvents, public ResolutionEvents {
   // number to continue from; none: that was all.
   std::optional<uint64_t> DescribeIds(std::string_view rnic, uint64_t serial,
                                       std::string& out);
+
+  // Tells `urnic show error` and the logs that `call` returned `error`. Outside
+  // of the tokens.
+  void NoteRefusal(const EventChannel& channel, const RefusedCall& call,
+                   int error);
 
   // --- Ids (service.cc) ----------------------------------------------------
   // EINVAL: an unknown port space. ENOMEM: 65536 ids.
@@ -206,6 +219,10 @@ class Service final : public CmEvents, public ResolutionEvents {
   static void Unpark(Id& listener);
   // An id whose `uid` is 0 is not known to the program yet and gets no events.
   static void PushEvent(const IdPtr& id, EventType type, int status);
+  // Queues an event for the program. If it says that a connection could not be
+  // made, `port`, whose token is held, notes that.
+  static void QueueFromPort(CmPort& port, const IdPtr& id,
+                            const rdma_ucm_event_resp& response);
   static rdma_ucm_event_resp MakeEvent(const Id& id, EventType type,
                                        int status);
   // A manager's event, for the program.

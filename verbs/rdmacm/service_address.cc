@@ -234,7 +234,9 @@ void Service::OnAnswer(Resolution& resolution, net::PathStatus status) {
   if (error == 0) return Resolved(resolution);
   id->state = IdState::kAddrBound;
   id->resolution.reset();
-  PushEvent(id, EventType::kAddrError, -error);
+  if (id->uid == 0) return;
+  QueueFromPort(*resolution.way().port, id,
+                MakeEvent(*id, EventType::kAddrError, -error));
 }
 
 int Service::ResolveRoute(EventChannel& channel, uint32_t number,

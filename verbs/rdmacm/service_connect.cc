@@ -273,7 +273,7 @@ void Service::DropRequest(const IdPtr& id) {
 
 //= Linux cma_ib_handler(), cma_iw_handler(): an event is for an id that
 //= connects or is connected
-bool Service::OnEvent(CmPort&, const CmEvent& event) {
+bool Service::OnEvent(CmPort& port, const CmEvent& event) {
   if (abandoned_.load()) return true;
   std::lock_guard lock(mutex_);
   const IdPtr id = FindSerial(event.user);
@@ -296,10 +296,7 @@ bool Service::OnEvent(CmPort&, const CmEvent& event) {
   if (id->is_datagram() && event.type() == EventType::kEstablished) {
     CompleteDatagrams(*id, response);
   }
-  id->channel->Push({.owner = id,
-                     .request = nullptr,
-                     .multicast = nullptr,
-                     .response = response});
+  QueueFromPort(port, id, response);
   return true;
 }
 

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/status/status.h"
 #include "transport/iwarp/mpa/negotiation.h"
 #include "transport/iwarp/options/options.h"
 #include "transport/iwarp/qp/endpoint.h"
@@ -102,6 +103,13 @@ class TcpConnections {
   // Ends what is left of it, without further events: a request is rejected. The
   // id is invalid.
   virtual void Forget(TcpConnectionId connection) = 0;
+
+  // Why the last call failed that failed with `error`, if that is known; OK: it
+  // is not. Tells it once.
+  virtual absl::Status TakeRefusal(int error) {
+    static_cast<void>(error);
+    return absl::OkStatus();
+  }
 
   // The number of connections, with those that are ending, but without those in
   // TIME-WAIT.

@@ -132,7 +132,19 @@ class FakeRnic final : public Rnic {
   Time Now() const override { return network_.now(); }
   TcpConnections* tcp() override { return tcp_; }
 
-  int Open() override { return open_error; }
+  int Open() override {
+    std::lock_guard lock(token_);
+    is_open = open_error == 0;
+    return open_error;
+  }
+  bool NoteRefusal(const Notice& notice) override {
+    std::lock_guard lock(token_);
+    if (is_open) refusals.push_back(notice);
+    return is_open;
+  }
+  void NoteFailure(const Notice& notice) override {
+    failures.push_back(notice);
+  }
   void ServeMads(net::MadHandler& handler) override { handler_ = &handler; }
   net::QuestionId AskPath(const net::PathQuery& query, net::PathWaiter* waiter,
                           Duration timeout) override {
@@ -206,6 +218,9 @@ class FakeRnic final : public Rnic {
   }
 
   int open_error = 0;
+  bool is_open = false;
+  std::vector<Notice> refusals;
+  std::vector<Notice> failures;
   size_t max_questions = 1000;
   // Called under the token by the thread that asks.
   std::function<void()> while_asking;
