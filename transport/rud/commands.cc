@@ -130,8 +130,8 @@ void Source::BeginTransfer(Context& context, bool awaits) {
         uint64_t{command_.stride} * std::countr_zero(command_.packets);
     if (!to_fifo && !is_list) command_.remote_pvo -= offset;
   } else if (!is_inline) {
-    const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
-                                             command_.bytes, mem::kLocalRead);
+    const PvoTranslation found = tces_.CheckAccess(
+        config_.job, {command_.local_pvo}, command_.bytes, mem::kLocalRead);
     if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
   }
   if (context != nullptr && command_.tid != context->tid) {
@@ -152,8 +152,8 @@ urnic_rud_status Source::BeginRead() {
   if (status != URNIC_RUD_SENT) return status;
   const bool to_fifo = (command_.flags & URNIC_RUD_TO_FIFO) != 0;
   if (!to_fifo) {
-    const PvoTranslation found = tces_.Check(config_.job, {command_.local_pvo},
-                                             command_.bytes, mem::kLocalWrite);
+    const PvoTranslation found = tces_.CheckAccess(
+        config_.job, {command_.local_pvo}, command_.bytes, mem::kLocalWrite);
     if (found.fault != PvoFault::kNone) return URNIC_RUD_BAD_PVO;
   }
   const bool is_same = TransferOf(context->tid) == TransferOf(command_.tid) &&
@@ -492,8 +492,8 @@ bool Source::SendOtherPacket(TxPacket& out) {
   }
   // Again: the registration may have ended since.
   const PvoTranslation found =
-      tces_.Check(config_.job, {command_.local_pvo + offset}, out.payload_bytes,
-                  mem::kLocalRead);
+      tces_.CheckAccess(config_.job, {command_.local_pvo + offset},
+                        out.payload_bytes, mem::kLocalRead);
   out.payload = found.address;
   return found.fault == PvoFault::kNone;
 }

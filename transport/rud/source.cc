@@ -30,8 +30,8 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   const wire::RudRead& read = packet.read();
   if (read.stride.value() > config_.max_payload) return RxVerdict::kRudTooLong;
   const PvoTranslation found =
-      tces_.Check(config_.job, {read.source_pvo.value()}, read.total.value(),
-                  mem::kRemoteRead);
+      tces_.CheckAccess(config_.job, {read.source_pvo.value()},
+                        read.total.value(), mem::kRemoteRead);
   if (found.fault == PvoFault::kOwner) return RxVerdict::kRudForeignTable;
   if (found.fault == PvoFault::kKey) {
     failed_ = true;
@@ -314,8 +314,8 @@ bool Source::SendReadPacket(TxPacket& out) {
   out.payload_in_ring = false;
   // Again: the registration may have ended since.
   const PvoTranslation found =
-      tces_.Check(config_.job, {context.source_pvo + offset}, out.payload_bytes,
-                  mem::kRemoteRead);
+      tces_.CheckAccess(config_.job, {context.source_pvo + offset},
+                        out.payload_bytes, mem::kRemoteRead);
   if (found.fault != PvoFault::kNone) {
     EndRead(context);
     return false;

@@ -119,7 +119,8 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
                                                           uint32_t bytes) {
   const uint32_t rights =
       IsReading(context) ? mem::kLocalWrite : mem::kRemoteWrite;
-  const PvoTranslation found = tces_.Check(config_.job, pvo, bytes, rights);
+  const PvoTranslation found =
+      tces_.CheckAccess(config_.job, pvo, bytes, rights);
   switch (found.fault) {
     case PvoFault::kNone:
       break;

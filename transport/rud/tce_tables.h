@@ -119,6 +119,13 @@ class TceTables {
     if ((tce.access & access) != access) return {PvoFault::kRights};
     return {PvoFault::kNone, address};
   }
+  // The same for what a packet or a command accesses: as with RDMA on
+  // InfiniBand, what accesses nothing names no memory.
+  PvoTranslation CheckAccess(uint32_t job, Pvo pvo, uint64_t bytes,
+                             uint32_t access) const {
+    return bytes == 0 ? PvoTranslation{PvoFault::kNone}
+                      : Check(job, pvo, bytes, access);
+  }
 
  private:
   struct Table {

@@ -86,6 +86,13 @@ TEST_F(WriteList, EachWriteGoesToItsPlaceAndOneCompletionTellsOfAll) {
   EXPECT_EQ(got->tid, Tid(1));
 }
 
+TEST_F(WriteList, AWriteOfNoBytesNamesNoMemory) {
+  EXPECT_EQ(Give(PacketOf(Tid(1), ListOf({{0, {}}, {At(4096), {}}}))),
+            RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_FALSE(b_.window().failed());
+}
+
 TEST_F(WriteList, AnotherAttemptWritesNothingTwice) {
   const Bytes list = ListOf({{At(0), one_}, {At(64), two_}});
   EXPECT_EQ(Give(PacketOf(Tid(1), list)), RxVerdict::kAccept);

@@ -22,9 +22,12 @@
  * whose memory was deregistered, or that never was one, fails the window that
  * it is aimed at, as document C has it: ours for a local one, that of the peer
  * for a remote one, which then is lost for us (URNIC_EP_PEER_LOST), as we are
- * for it. So agree on the end of transfers before you deregister. Bytes beyond
- * a registration, and missing rights, only end the operation
- * (URNIC_EP_REFUSED).
+ * for it, and with it all small writes that share a packet with that one. So
+ * agree on the end of transfers before you deregister. An access that begins
+ * inside a registration and crosses its end, and missing rights, only end the
+ * operation (URNIC_EP_REFUSED). But packets are judged one by one: one that
+ * lies wholly beyond the registration names memory that never was one.
+ * Operations of no bytes name no memory.
  *
  * Thread: one at a time uses an endpoint. It must poll, or sleep in
  * urnic_ep_wait() and then poll, for anything to move: a peer that does not
@@ -44,6 +47,8 @@ struct urnic_ep_nic {
   int gid_index; /* -1: the first that is an IPv4 address, else the first */
 };
 
+#define URNIC_EP_LEAST_ENTRIES 16u
+
 /* Zero it; 0 always means the default. */
 struct urnic_ep_attr {
   uint64_t comp_mask;  /* must be 0 */
@@ -54,10 +59,11 @@ struct urnic_ep_attr {
    * packets of one operation, or a packet of small writes; so of messages of
    * one packet, no more than this are under way. */
   uint32_t lanes;
-  uint32_t send_entries;    /* of each window; 0: 1024 */
-  uint32_t receive_entries; /* of each window; 0: 4096 */
-  uint32_t dead_after_ms;   /* without an answer a path is dead; 0: 50 */
-  uint32_t lost_after_ms;   /* without a path a peer is lost; 0: 30 000 */
+  /* Of each window, at least URNIC_EP_LEAST_ENTRIES; 0: 1024 and 4096. */
+  uint32_t send_entries;
+  uint32_t receive_entries;
+  uint32_t dead_after_ms; /* without an answer a path is dead; 0: 50 */
+  uint32_t lost_after_ms; /* without a path a peer is lost; 0: 30 000 */
 };
 
 /* Opens a window on each NIC: at most 8, which all belong to the endpoint.
@@ -65,8 +71,8 @@ struct urnic_ep_attr {
 struct urnic_ep* urnic_ep_open(const struct urnic_ep_nic* nics, uint32_t count,
                                const struct urnic_ep_attr* attr);
 /* Operations under way end without an event. Peers are told, and for them this
- * endpoint is soon lost (URNIC_EP_PEER_LOST); if that message is lost, it is
- * after lost_after_ms. */
+ * endpoint is lost (URNIC_EP_PEER_LOST) after twice their dead_after_ms; if
+ * that message does not arrive, after lost_after_ms. */
 int urnic_ep_close(struct urnic_ep* endpoint);
 
 /* What peers need. `bytes`: room in, length out. ENOSPC: `bytes` says how much
@@ -81,8 +87,7 @@ int urnic_ep_address(struct urnic_ep* endpoint, void* address, size_t* bytes);
 int urnic_ep_add_peer(struct urnic_ep* endpoint, const void* address,
                       size_t bytes, uint32_t* peer);
 /* Operations with it end with URNIC_EP_CANCELED, and it is told, as at the end
- * of an endpoint. An endpoint that is removed at one end must be opened again
- * at the other. */
+ * of an endpoint. To go on with it, both ends remove and add each other. */
 int urnic_ep_remove_peer(struct urnic_ep* endpoint, uint32_t peer);
 
 /* As urnic_dv_register() and urnic_dv_deregister(), for the endpoint's job. */
@@ -96,7 +101,8 @@ int urnic_ep_deregister(struct urnic_ep* endpoint, uint64_t pvo);
  * first of them begins. EAGAIN: too many operations; poll.
  * EMSGSIZE: more than the peer can take as a message (16 MB), or than
  * URNIC_RUD_INLINE.
- * EINVAL: no such peer. EHOSTUNREACH: the peer is lost. */
+ * EINVAL: no such peer. EHOSTUNREACH: the peer is lost, or all our windows have
+ * failed; then open another endpoint. */
 int urnic_ep_write(struct urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
                    uint64_t remote_pvo, uint64_t bytes, uint64_t user);
 int urnic_ep_read(struct urnic_ep* endpoint, uint32_t peer, uint64_t local_pvo,
@@ -124,9 +130,11 @@ enum urnic_ep_event_status {
   URNIC_EP_BAD_LOCAL = 4,     /* memory of ours that we may not access */
   URNIC_EP_REFUSED = 5,       /* memory of the peer that we may not access */
   URNIC_EP_WINDOW_FAILED = 6, /* of all our NICs */
-  URNIC_EP_PEER_LOST = 7,     /* no path to it worked for lost_after_ms */
-  URNIC_EP_CANCELED = 8,      /* the peer was removed */
-  URNIC_EP_INVALID = 9,       /* the RNIC does not execute the command */
+  /* It has ended or removed us, or no path to it worked for lost_after_ms: its
+   * windows may have failed. */
+  URNIC_EP_PEER_LOST = 7,
+  URNIC_EP_CANCELED = 8, /* the peer was removed */
+  URNIC_EP_INVALID = 9,  /* the RNIC does not execute the command */
 };
 
 struct urnic_ep_event {

@@ -102,9 +102,14 @@ upper::EndpointConfig ConfigOf(const urnic_ep_attr& attr) {
 bool IsValid(uint32_t count, const urnic_ep_attr& attr) {
   constexpr uint32_t kMostOperations = 1u << 20;
   constexpr uint32_t kMostLanes = 4096;
+  // Some are kept free for what is sent again.
+  const auto is_size = [](uint32_t entries) {
+    return entries == 0 || entries >= URNIC_EP_LEAST_ENTRIES;
+  };
   return attr.comp_mask == 0 && attr.job != 0 && count != 0 &&
          count <= upper::kMaxNics && attr.paths <= upper::kMaxPaths &&
-         attr.operations <= kMostOperations && attr.lanes <= kMostLanes;
+         attr.operations <= kMostOperations && attr.lanes <= kMostLanes &&
+         is_size(attr.send_entries) && is_size(attr.receive_entries);
 }
 
 urnic_ep* Open(const urnic_ep_nic* nics, uint32_t count,

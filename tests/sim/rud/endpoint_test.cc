@@ -137,6 +137,17 @@ TEST_F(EndpointTest, APeerThatHasEndedIsLostSoon) {
   EXPECT_LT((now() - end).ns(), Duration::Milliseconds(200).ns());
 }
 
+// Before it has found a path to us.
+TEST_F(EndpointTest, APeerThatEndsAtOnceIsLostSoon) {
+  ends_[1].reset();
+  const uint8_t data[8] = {};
+  ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvos_[1].value, 1),
+            Status::kOk);
+  const Time end = now();
+  EXPECT_EQ(Run(), Status::kPeerLost);
+  EXPECT_LT((now() - end).ns(), Duration::Milliseconds(200).ns());
+}
+
 // What had been answered before is heard, though it comes later.
 TEST_F(EndpointTest, TheAnswerOfAPeerThatEndsIsHeard) {
   const uint8_t data[8] = {};

@@ -101,14 +101,16 @@ void Handshake::SendRenewal(const Lane& lane, const Path& path) {
        {reinterpret_cast<const uint8_t*>(&body), sizeof(body)});
 }
 
-// Along each path that is not dead, since nobody asks for it again.
+// Along each path, since nobody asks for it again: also those that have not
+// been measured yet.
 void Handshake::SayBye(const Peer& peer) {
   ControlBody body;
   body.to = Be<uint64_t>(peer.address.incarnation);
-  for (const Path* path : peer.order) {
-    Post(*path->pair, path->number,
-         TagOf(ControlType::kBye, path->pair->peer_nic, 0),
-         {reinterpret_cast<const uint8_t*>(&body), sizeof(body)});
+  for (const Pair& pair : peer.pairs) {
+    for (const Path& path : pair.paths) {
+      Post(pair, path.number, TagOf(ControlType::kBye, pair.peer_nic, 0),
+           {reinterpret_cast<const uint8_t*>(&body), sizeof(body)});
+    }
   }
 }
 
