@@ -148,6 +148,7 @@ _IWARP = [
 _DEPS = [
     "//ras/history",
     "//ras/metrics",
+    "//tests/support:counts",
     "//tests/support:random",
     "//transport/impair",
     "//transport/impair:impairer",

@@ -36,8 +36,8 @@ def rud_upper_mutants():
     )
     _mutant(
         name = "joins_what_has_left",
-        old = "if (entry == nullptr || lane.writes",
-        new = "if (lane.writes",
+        old = "return is_visible ? nullptr : &entries_[position & mask_];",
+        new = "return (void)is_visible, &entries_[position & mask_];",
     )
     _mutant(
         name = "forgets_who_else_was_in_a_list",
