@@ -24,6 +24,16 @@ constexpr bool IsForOne(uint8_t opcode) {
          opcode == URNIC_RUD_ASK_STATE;
 }
 
+// The packets have room for 24 bits: with another number, they would go to a
+// window, or a group, that the command does not name.
+constexpr bool IsWindow(uint32_t number) {
+  return number - 1 < wire::kRudWindowMask;
+}
+constexpr bool CanGoTo(uint32_t window, uint8_t opcode) {
+  return __builtin_expect(IsWindow(window), 1) ||
+         (window == kGroup && !IsForOne(opcode));
+}
+
 // Who may be told of what a command does.
 constexpr uint8_t NotificationsOf(uint8_t opcode) {
   return opcode == URNIC_RUD_THIRD_READ
@@ -187,7 +197,7 @@ urnic_rud_status Source::BeginThirdRead() {
   if (!wire::RudPacketsFit(command_.packets, command_.bytes, command_.stride) ||
       (command_.flags & ~URNIC_RUD_COUNT_ONLY) != 0 ||
       command_.stride > config_.max_payload || command_.target_peer == 0 ||
-      command_.target_window == kGroup) {
+      !IsWindow(command_.target_window)) {
     return URNIC_RUD_BAD_REQUEST;
   }
   Context* context = nullptr;
@@ -316,7 +326,7 @@ urnic_rud_status Source::BeginOnCounter() {
                             : kFlags;
   if ((command_.flags & ~flags) != 0 || !IsCountable() ||
       (command_.notify & ~NotificationsOf(command_.opcode)) != 0 ||
-      (command_.window == kGroup && IsForOne(command_.opcode))) {
+      !CanGoTo(command_.window, command_.opcode)) {
     return URNIC_RUD_BAD_REQUEST;
   }
   // Document C: a conditional request waits in its queue until the counter

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tests/support/rud_pair.h"
@@ -111,6 +112,29 @@ TEST_F(ConditionsTest, ACompletionIsCountedOnceThoughItComesForEachAttempt) {
   EXPECT_EQ(Answer(), 1u);
   EXPECT_EQ(ValueAt(a_), 1u);
   EXPECT_EQ(Give(Send(Counted(Tid(2)))[0]), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 1u);
+  EXPECT_EQ(ValueAt(a_), 2u);
+}
+
+// The context is used the other way, and the peer's packet is lost.
+TEST_F(ConditionsTest, APeersStateRequestIsNoAttemptThatWasCounted) {
+  EXPECT_EQ(Give(Send(Counted(Tid(1)))[0]), RxVerdict::kAccept);
+  EXPECT_EQ(Answer(), 1u);
+  urnic_rud_send command = Command(URNIC_RUD_WRITE, Tid(2), 8);
+  command.window = 1;
+  std::swap(command.context, command.local_context);
+  std::swap(command.remote_pvo, command.local_pvo);
+  b_.Post(command);
+  command.opcode = URNIC_RUD_ASK_STATE;
+  command.notify = 0;
+  command.tid = Tid(2, 1);
+  b_.Post(command);
+  EXPECT_EQ(a_.Receive(SendFrom(b_, a_).back(), b_.config().address),
+            RxVerdict::kAccept);
+  SendFrom(a_, b_);
+  urnic_rud_send write = Counted(Tid(2, 2));
+  write.context = b_.Acquire().value();
+  EXPECT_EQ(Give(Send(write)[0]), RxVerdict::kAccept);
   EXPECT_EQ(Answer(), 1u);
   EXPECT_EQ(ValueAt(a_), 2u);
 }

@@ -102,6 +102,43 @@ class GroupTest : public ::testing::Test {
     }
     return out;
   }
+  // A member uses the context with which the source has written to the group.
+  urnic_rud_send CommandToSource(uint8_t opcode, uint64_t tid) {
+    urnic_rud_send command = {};
+    command.opcode = opcode;
+    command.peer = command.window = kSource;
+    command.context = source_.context.value();
+    command.local_context = members_[0]->context.value();
+    command.tid = tid;
+    command.local_pvo = members_[0]->pvo.value;
+    command.remote_pvo = source_.pvo.value;
+    command.bytes = command.stride = 64;
+    command.packets = 1;
+    return command;
+  }
+  RxVerdict PostToSource(const urnic_rud_send& command) {
+    RudEnd& member = members_[0]->rnic;
+    member.Post(command);
+    const std::vector<RudEnd::Sent> sent = member.Transmit();
+    return source_.rnic.Receive(sent.back().bytes, member.config().address);
+  }
+  // A write to one member is counted.
+  void ExpectCounted(uint64_t tid) {
+    constexpr uint8_t kCounter = 3;
+    source_.rnic.Transmit();
+    urnic_rud_send write = CommandFor(0, tid);
+    write.context = members_[0]->rnic.Acquire().value();
+    write.counter = kCounter;
+    for (const Bytes& packet : Post(write))
+      EXPECT_EQ(Give(0, packet), RxVerdict::kAccept);
+    EXPECT_EQ(Answer(0), std::vector{RxVerdict::kAccept});
+    EXPECT_EQ(source_.rnic.Poll()->type, URNIC_RUD_GOT_COMPLETION);
+    urnic_rud_send ask = {};
+    ask.opcode = URNIC_RUD_ASK_COUNTER;
+    ask.counter = kCounter;
+    Post(ask);
+    EXPECT_EQ(source_.rnic.Poll()->value, 1u);
+  }
   bool HasAll(uint32_t member) const {
     const Bytes& bytes = members_[member]->bytes;
     const auto at = static_cast<ptrdiff_t>(member * 256 + kOffset);
@@ -244,9 +281,14 @@ TEST_F(GroupTest, NobodyAsksAGroup) {
   }
   urnic_rud_send counted = Command(Tid(1));
   counted.counter = 1;
-  const uint32_t index = source_.rnic.Post(counted);
-  EXPECT_TRUE(source_.rnic.Transmit().empty());
-  EXPECT_EQ(source_.rnic.StatusOf(index), URNIC_RUD_BAD_REQUEST);
+  // In a packet, that is a group, too.
+  urnic_rud_send disguised = Command(Tid(1));
+  disguised.window = wire::kRudWindowMask + 1;
+  for (const urnic_rud_send& command : {counted, disguised}) {
+    const uint32_t index = source_.rnic.Post(command);
+    EXPECT_TRUE(source_.rnic.Transmit().empty());
+    EXPECT_EQ(source_.rnic.StatusOf(index), URNIC_RUD_BAD_REQUEST);
+  }
   // A peer that does it all the same.
   Bytes packet = Post(Command(Tid(2)))[0];
   reinterpret_cast<wire::RudBase*>(packet.data())
@@ -277,6 +319,30 @@ TEST_F(GroupTest, ARetryIsNotCountedEither) {
   ask.counter = 3;
   Post(ask);
   EXPECT_EQ(source_.rnic.Poll()->value, 0u);
+}
+
+// What a peer does on the context has another number, and so is not what was
+// written to the group.
+TEST_F(GroupTest, AReadThatIsRefusedIsNotOfTheGroup) {
+  urnic_rud_send command = Command(Tid(1));
+  command.notify = 0;
+  Post(command);
+  urnic_rud_send read = CommandToSource(URNIC_RUD_READ, Tid(2));
+  read.remote_pvo += source_.bytes.size() - 1;
+  EXPECT_EQ(PostToSource(read), RxVerdict::kRudAccess);
+  ExpectCounted(Tid(2, 1));
+}
+
+TEST_F(GroupTest, AStateRequestOfAnotherTransferIsNotOfTheGroup) {
+  urnic_rud_send command = Command(Tid(1));
+  command.notify = 0;
+  Post(command);
+  urnic_rud_send lost = CommandToSource(URNIC_RUD_WRITE, Tid(2));
+  lost.notify = URNIC_RUD_NOTIFY_SOURCE;
+  members_[0]->rnic.Post(lost);
+  urnic_rud_send ask = CommandToSource(URNIC_RUD_ASK_STATE, Tid(2, 1));
+  EXPECT_EQ(PostToSource(ask), RxVerdict::kAccept);
+  ExpectCounted(Tid(2, 2));
 }
 
 TEST_F(GroupTest, TheContextWaitsUntilItHasAnotherTransfer) {

@@ -51,6 +51,8 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
     context->third = {};
   }
   context->marked = packet.marked;
+  context->counter = 0;
+  context->counted = context->count_only = context->to_group = false;
   if (found.fault != PvoFault::kNone) {
     context->state = ContextState::kEnded;
     context->arrived = 0;
@@ -60,8 +62,6 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   }
   context->state = ContextState::kSending;
   context->notify = WishesOf(packet);
-  context->counter = 0;
-  context->counted = context->count_only = context->to_group = false;
   context->to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
   context->total = read.total.value();
   context->stride = read.stride.value();

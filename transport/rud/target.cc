@@ -243,8 +243,11 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
   if (context == nullptr) return verdict;
   if (IsBusy(*context)) return RxVerdict::kRudBusy;
   const uint64_t tid = packet.transfer().tid.value();
-  if (TransferOf(tid) != TransferOf(context->tid))
+  if (TransferOf(tid) != TransferOf(context->tid)) {
     context->state = ContextState::kIdle;
+    // Those were of a transfer of the owner.
+    context->counted = context->to_group = false;
+  }
   // The bits are of a transfer that is forgotten.
   if (context->state == ContextState::kIdle ||
       context->state == ContextState::kAwaiting) {
