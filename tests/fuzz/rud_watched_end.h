@@ -1,11 +1,12 @@
 #pragma once
 
 // A RUD window with its rings and memory, and the rules that hold whatever its
-// peers and its program do. A broken rule aborts.
+// peers, the members of its group and its program do. A broken rule aborts.
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -24,6 +25,9 @@ class RudWatchedEnd {
   static constexpr uint32_t kJob = 3;
   static constexpr uint32_t kKey = 0x1234;
   static constexpr uint32_t kContexts = 12;
+  // What it calls the group that it writes to, and of which it may be a member.
+  static constexpr uint32_t kGroupPeer = 3;
+  static constexpr uint32_t kGroupKey = 0x6e0;
   static constexpr uint32_t kReceiveEntries = 4;
   static constexpr size_t kMemoryBytes = 3 * 4096;
   static constexpr size_t kRegistrationMax = 24;
@@ -40,7 +44,7 @@ class RudWatchedEnd {
   };
 
   explicit RudWatchedEnd(uint32_t number)
-      : memory_(kMemoryBytes), rnic_([number] {
+      : memory_(kMemoryBytes / sizeof(Page) + 1), rnic_([number] {
           RudEndConfig config;
           config.window = {.number = number, .job = kJob, .key = kKey};
           // One for all, so that each packet may go to any window.
@@ -60,21 +64,31 @@ class RudWatchedEnd {
     };
     rnic_.is_gone = [this](uint64_t) { return faults_ && --faults_ == 0; };
     rnic_.breaks_commands = true;
+    rnic_.peers[kGroupPeer] = {GroupAddress(), 0, kGroupKey};
     Register(0, kMemoryBytes, kAll, kJob);
     for (int i = 0; i < 4; ++i) owned_.push_back(rnic_.Acquire());
   }
 
   RudEnd& rnic() { return rnic_; }
+  uint32_t window() const { return rnic_.config().window.number; }
   const wire::Gid& address() const { return rnic_.config().address; }
+  static wire::Gid GroupAddress() { return wire::Gid::FromIpv4(0xef010203); }
   std::vector<rud::ContextId>& owned() { return owned_; }
   std::vector<rud::ContextId>& former() { return former_; }
   std::vector<Registration>& registrations() { return registrations_; }
   void FaultAfter(uint32_t uses) { faults_ = uses; }
+  // Null: it is not in the group.
+  rud::Membership* membership() {
+    return rnic_.group.has_value() ? &rnic_.group->as : nullptr;
+  }
+  void Join(const rud::Membership& as) { rnic_.group = {GroupAddress(), as}; }
+  void Leave() { rnic_.group.reset(); }
 
   void Register(uint64_t offset, uint64_t bytes, uint32_t access,
                 uint32_t job) {
     if (registrations_.size() == kRegistrationMax) return;
-    const auto begin = reinterpret_cast<uint64_t>(memory_.data()) + offset;
+    const auto begin =
+        reinterpret_cast<uint64_t>(memory_.data()) + kMemoryBegin + offset;
     const auto pvo =
         rnic_.tces().Register(job, begin, bytes, access, rud::PageSize::k4K);
     if (pvo)
@@ -113,6 +127,7 @@ class RudWatchedEnd {
     const std::vector<RxVerdict> verdicts =
         rnic_.ReceiveBurst(burst, from, 1, marked);
     for (size_t i = 0; i < burst.size(); ++i) {
+      CheckVerdict(burst[i], verdicts[i]);
       if (verdicts[i] == RxVerdict::kAccept) CountPushed(burst[i]);
     }
     Watch();
@@ -121,7 +136,7 @@ class RudWatchedEnd {
       if (context.state != rud::ContextState::kReceived) continue;
       const Transfer transfer = {id.value(), rud::TransferOf(context.tid)};
       if (complete_.insert(transfer).second)
-        URNIC_CHECK(placed_[transfer] == context.total);
+        URNIC_CHECK(placed_[transfer].bytes == context.total);
     }
   }
 
@@ -129,8 +144,9 @@ class RudWatchedEnd {
     std::vector<Before> before;
     for (const rud::ContextId id : owned_) {
       const rud::Context& context = rnic_.contexts().At(id.number);
-      before.push_back({context.tid, context.state});
+      before.push_back({context.tid, context.state, context.to_group});
     }
+    NoteOthers();
     const bool had_work = rnic_.window().HasWork();
     auto sent = rnic_.Transmit(to, most);
     URNIC_CHECK(had_work || sent.empty());
@@ -152,8 +168,13 @@ class RudWatchedEnd {
         }
       }
       if (context.state != rud::ContextState::kEnded) refused_.erase(transfer);
+      // What a member has missed belongs to the write to all.
+      if (before[i].to_group && others_.count(transfer) == 0 &&
+          rud::TransferOf(before[i].tid) == transfer.second) {
+        URNIC_CHECK(context.to_group);
+      }
     }
-    for (const RudEnd::Sent& packet : sent) CheckSent(packet.bytes);
+    for (const RudEnd::Sent& packet : sent) CheckSent(packet);
     return sent;
   }
   // A window whose peers and program are silent comes to rest.
@@ -189,16 +210,33 @@ class RudWatchedEnd {
                   context->state == rud::ContextState::kAwaiting ||
                   context->state == rud::ContextState::kReceiving);
       URNIC_CHECK(!context->touched);
+      if (!context->to_group || !IsAwaiting(*context)) continue;
+      // Only what was sent to a group; and each member would be counted.
+      URNIC_CHECK(rnic_.window().failed() ||
+                  to_group_.count({id.value(), rud::TransferOf(context->tid)}));
+      URNIC_CHECK(context->counter == 0 && !context->count_only);
     }
   }
 
  private:
+  // The memory begins at the same place of a page in each process: what a
+  // registration takes of the tables depends on it.
+  struct alignas(4096) Page {
+    uint8_t bytes[4096];
+  };
+  static constexpr uint64_t kMemoryBegin = 1000;
   // On one owner's context.
   using Transfer = std::pair<uint64_t, uint64_t>;
+  // What has arrived of one.
+  struct Placed {
+    uint64_t bytes = 0;
+    uint64_t packets = 0;  // a bit for each
+  };
   // A context before the window did something.
   struct Before {
     uint64_t tid;
     rud::ContextState state;
+    bool to_group;
   };
 
   bool IsAllowed(uint64_t begin, uint64_t bytes, uint32_t access) const {
@@ -210,40 +248,128 @@ class RudWatchedEnd {
                        });
   }
 
-  // Bytes for the FIFO that a context counts are parts of its transfer, too.
-  void CountPushed(const Bytes& bytes) {
-    wire::RudPacket packet;
-    (void)wire::ParseRud(bytes.data(), static_cast<uint32_t>(bytes.size()),
-                         packet);
-    const bool is_data = packet.type == wire::RudType::kData ||
-                         packet.type == wire::RudType::kThirdData;
-    if (!is_data || (packet.base->flags & wire::kRudToFifo) == 0 ||
-        packet.base->notify == 0) {
-      return;
+  // Owners' commands that end what was sent to a group, and do not say so.
+  void NoteOthers() {
+    for (const urnic_rud_send& command : rnic_.rings().sends) {
+      if (command.opcode == URNIC_RUD_CANCEL ||
+          command.opcode == URNIC_RUD_READ) {
+        others_.insert({command.local_context, rud::TransferOf(command.tid)});
+      }
     }
-    const wire::RudTransfer& header = packet.transfer();
-    placed_[{rud::IdOf(header.context).value(),
-             rud::TransferOf(header.tid.value())}] += packet.payload_bytes;
   }
 
+  bool IsForGroup(const wire::RudPacket& packet) const {
+    return rnic_.group.has_value() && packet.base->target_window() == 0;
+  }
+  // The transfer of a packet that was taken. Those of a group name one of the
+  // member's contexts.
+  Transfer TransferOf(const wire::RudPacket& packet) const {
+    const wire::RudTransfer& header = packet.transfer();
+    rud::ContextId id = rud::IdOf(header.context);
+    if (IsForGroup(packet)) {
+      const std::vector<rud::ContextId>& own = rnic_.group->as.contexts;
+      URNIC_CHECK(id.number < own.size());
+      id = own[id.number];
+    }
+    return {id.value(), rud::TransferOf(header.tid.value())};
+  }
+  static wire::RudPacket Parse(const Bytes& bytes) {
+    wire::RudPacket packet;
+    URNIC_CHECK(wire::ParseRud(bytes.data(),
+                               static_cast<uint32_t>(bytes.size()),
+                               packet) == RxVerdict::kAccept);
+    return packet;
+  }
+  static bool IsData(const wire::RudPacket& packet) {
+    return packet.type == wire::RudType::kData ||
+           packet.type == wire::RudType::kThirdData;
+  }
+  // All members get what is written, and packets of FIFO mode.
+  static bool MayGoToGroup(const wire::RudPacket& packet) {
+    return packet.type == wire::RudType::kFifo ||
+           (packet.type == wire::RudType::kData && !packet.is_list());
+  }
+
+  // Before anything else, a packet needs the job and the key.
+  void CheckVerdict(const Bytes& bytes, RxVerdict verdict) const {
+    switch (verdict) {
+      case RxVerdict::kTruncated:
+      case RxVerdict::kRudBadVersion:
+      case RxVerdict::kRudMalformed:
+      case RxVerdict::kRudBadCrc:
+      case RxVerdict::kRudWindowFailed:
+      case RxVerdict::kRudWrongJob:
+      case RxVerdict::kRudWrongKey:
+        return;
+      default:
+        break;
+    }
+    const wire::RudPacket packet = Parse(bytes);
+    const bool is_for_group = IsForGroup(packet);
+    URNIC_CHECK(packet.base->job.value() == kJob);
+    URNIC_CHECK(packet.base->key.value() ==
+                (is_for_group ? rnic_.group->as.key : kKey));
+    URNIC_CHECK((is_for_group && !MayGoToGroup(packet)) ==
+                (verdict == RxVerdict::kRudNotForGroup));
+  }
+
+  // Bytes for the FIFO that a context counts are parts of its transfer, too.
+  void CountPushed(const Bytes& bytes) {
+    const wire::RudPacket packet = Parse(bytes);
+    if (!IsData(packet) || (packet.base->flags & wire::kRudToFifo) == 0 ||
+        (packet.base->notify == 0 &&
+         (packet.base->flags & wire::kRudAnswersRead) == 0)) {
+      return;
+    }
+    CountArrived(TransferOf(packet), packet, packet.payload_bytes);
+  }
+  // No packet arrives twice, whichever way it comes.
+  void CountArrived(const Transfer& transfer, const wire::RudPacket& packet,
+                    uint32_t bytes) {
+    Placed& placed = placed_[transfer];
+    const uint64_t bit = uint64_t{1} << packet.data().number;
+    // A list is placed in several pieces.
+    URNIC_CHECK(packet.is_list() || (placed.packets & bit) == 0);
+    placed.packets |= bit;
+    placed.bytes += bytes;
+  }
+
+  // Where the packet says; for a group, that is in the member's memory.
+  std::optional<uint64_t> PlaceOf(const wire::RudPacket& packet) const {
+    uint64_t pvo = packet.data().pvo.value();
+    if (IsForGroup(packet)) {
+      const rud::Membership& as = rnic_.group->as;
+      if (pvo > as.bytes || as.bytes - pvo < packet.payload_bytes) return {};
+      pvo += as.pvo.value;
+    }
+    for (const Registration& each : registrations_) {
+      const uint64_t offset = pvo - each.pvo.value;
+      if (offset < each.end - each.begin) return each.begin + offset;
+    }
+    return {};
+  }
   // Bytes are placed only where the job may, and never after an end was told
   // what has become of the transfer.
   void CheckPlaced(const Placement& placement, const rud::RxPacket& packet) {
     Watch();
-    const wire::RudTransfer& header = packet.transfer();
     // The same burst may have begun another transfer.
     const rud::Context& context = rnic_.contexts().At(placement.origin);
-    const bool is_read = context.was_asked || context.tid != header.tid.value();
+    const bool is_read =
+        context.was_asked || context.tid != packet.transfer().tid.value();
     URNIC_CHECK(
         IsAllowed(placement.target, placement.bytes, mem::kRemoteWrite) ||
-        (is_read &&
+        (is_read && !IsForGroup(packet) &&
          IsAllowed(placement.target, placement.bytes, mem::kLocalWrite)));
-    const Transfer transfer = {rud::IdOf(header.context).value(),
-                               rud::TransferOf(header.tid.value())};
+    URNIC_CHECK(packet.is_list() || PlaceOf(packet) == placement.target);
+    // Only its owner's read has such a context, and no group answers one.
+    URNIC_CHECK(!context.is_own || (context.was_asked && !IsForGroup(packet)));
+    const Transfer transfer = TransferOf(packet);
+    URNIC_CHECK(rud::ContextId::Of(transfer.first).number == placement.origin);
     URNIC_CHECK(complete_.count(transfer) == 0);
     URNIC_CHECK(refused_.count(transfer) == 0);
-    placed_[transfer] += placement.bytes;
-    if (packet.is_list()) placed_[transfer] += sizeof(wire::RudListEntry);
+    const uint32_t headers =
+        packet.is_list() ? uint32_t{sizeof(wire::RudListEntry)} : 0;
+    CountArrived(transfer, packet, placement.bytes + headers);
   }
 
   // Payload comes from the rings or from memory that may be read.
@@ -266,16 +392,44 @@ class RudWatchedEnd {
                 inside(std::as_bytes(std::span(&rnic_.window(), 1))));
   }
 
-  // Packets are well-formed, and fit into a frame.
-  void CheckSent(const Bytes& bytes) {
-    wire::RudPacket packet;
-    URNIC_CHECK(wire::ParseRud(bytes.data(),
-                               static_cast<uint32_t>(bytes.size()),
-                               packet) == RxVerdict::kAccept);
+  // Packets are well-formed, and fit into a frame. Members are asked nothing.
+  void CheckSent(const RudEnd::Sent& sent) {
+    const wire::RudPacket packet = Parse(sent.bytes);
     URNIC_CHECK(packet.base->job.value() == kJob);
-    URNIC_CHECK(packet.base->key.value() == kKey);
+    URNIC_CHECK(packet.base->key.value() ==
+                (sent.peer == kGroupPeer ? kGroupKey : kKey));
     URNIC_CHECK(packet.base->sender_window() == rnic_.config().window.number);
     URNIC_CHECK(packet.payload_bytes <= RudEnd::kSlotBytes);
+    if (packet.base->target_window() != 0) return;
+    URNIC_CHECK(sent.peer != kGroupPeer || MayGoToGroup(packet));
+    if (packet.type != wire::RudType::kData ||
+        (packet.base->flags & wire::kRudAnswersRead) != 0) {
+      return;
+    }
+    const uint64_t tid = packet.transfer().tid.value();
+    const uint64_t id = rud::IdOf(packet.data().source).value();
+    to_group_.insert({id, rud::TransferOf(tid)});
+    const rud::Context* const context = FindOwned(id);
+    URNIC_CHECK(context == nullptr || !IsAwaiting(*context) ||
+                context->tid != tid || context->to_group);
+  }
+
+  static bool IsAwaiting(const rud::Context& context) {
+    return context.state == rud::ContextState::kAwaiting;
+  }
+  // Null: none of ours has this id.
+  const rud::Context* FindOwned(uint64_t id) {
+    return rnic_.contexts().Find(rud::ContextId::Of(id),
+                                 rnic_.config().window.number);
+  }
+  // It was sent to a group, whose members answer one after the other: the
+  // context waits as long as it has no other transfer.
+  bool IsOfGroup(const Transfer& transfer) {
+    const rud::Context* const context = FindOwned(transfer.first);
+    const bool is_group = context != nullptr && context->to_group &&
+                          rud::TransferOf(context->tid) == transfer.second;
+    URNIC_CHECK(!is_group || IsAwaiting(*context));
+    return is_group;
   }
 
   // Each end is told once of a transfer, and only if all bytes are there.
@@ -284,14 +438,16 @@ class RudWatchedEnd {
     switch (entry.type) {
       case URNIC_RUD_GOT_TRANSFER:
         URNIC_CHECK(told_.insert(transfer).second);
-        URNIC_CHECK(placed_[transfer] == entry.total);
+        URNIC_CHECK(placed_[transfer].bytes == entry.total);
         complete_.insert(transfer);
         return;
       case URNIC_RUD_GOT_COMPLETION:
         URNIC_CHECK(awaited_[transfer] != 0);
-        --awaited_[transfer];
+        // Of a group, any number of members answer.
+        if (!IsOfGroup(transfer)) --awaited_[transfer];
         return;
       case URNIC_RUD_GOT_REFUSAL:
+        (void)IsOfGroup(transfer);
         refused_.insert(transfer);
         return;
       default:
@@ -299,7 +455,7 @@ class RudWatchedEnd {
     }
   }
 
-  Bytes memory_;
+  std::vector<Page> memory_;
   RudEnd rnic_;
   std::vector<rud::ContextId> owned_;
   std::vector<rud::ContextId> former_;
@@ -307,11 +463,13 @@ class RudWatchedEnd {
   rud::Pvo stale_;
   uint32_t faults_ = 0;
   uint32_t seen_ = 0;
-  std::map<Transfer, uint64_t> placed_;  // bytes
+  std::map<Transfer, Placed> placed_;
   std::set<Transfer> complete_;
   std::set<Transfer> told_;
   std::set<Transfer> refused_;
   std::map<Transfer, uint32_t> awaited_;
+  std::set<Transfer> to_group_;  // of ours
+  std::set<Transfer> others_;    // NoteOthers()
 };
 
 }  // namespace urnic::testing

@@ -1,15 +1,17 @@
 // Any list of operations on two windows that face each other, and on their
-// rings, contexts and registrations. Packets are delivered in bursts, lost,
-// duplicated, altered or made up, mostly with the right job, key and context;
-// a program writes any bytes to its rings. The rules are in
+// rings, contexts and registrations. Both may be members of a group that both
+// write to, so that each write has one or two targets. Packets are delivered in
+// bursts, lost, duplicated, altered or made up, mostly with the right job, key
+// and context; a program writes any bytes to its rings. The rules are in
 // tests/fuzz/rud_watched_end.h.
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/rud_inventor.h"
+#include "tests/fuzz/rud_picks.h"
 #include "tests/fuzz/rud_watched_end.h"
 
 namespace urnic::rud {
@@ -17,23 +19,25 @@ namespace {
 
 using testing::Input;
 using testing::RudEnd;
+using testing::RudInventor;
+using testing::RudPicks;
 using End = testing::RudWatchedEnd;
-using wire::Be;
 using Bytes = std::vector<uint8_t>;
 
 constexpr uint32_t kJob = End::kJob;
-constexpr uint32_t kKey = End::kKey;
 constexpr size_t kInFlightMax = 128;
 constexpr int kOperationMax = 400;
-constexpr uint16_t kStrides[] = {8, 16, 64, 1000, 1024, 1025, 0, 65535};
+// Those that are not about groups are below, so that old inputs keep their
+// meaning.
+constexpr uint8_t kGroupOperations = 120;
 
 class Fuzzer {
  public:
   explicit Fuzzer(Input input) : in_(input), ends_{End(1), End(2)} {
     for (size_t i = 0; i < 2; ++i) {
-      // Each is its own peer, too, for third parties.
-      ends_[i].rnic().peers = {{1, PeerOf(ends_[1 - i])},
-                               {2, PeerOf(ends_[i])}};
+      // Each is its own peer, too, for third parties and for the group.
+      ends_[i].rnic().peers[1] = PeerOf(ends_[1 - i]);
+      ends_[i].rnic().peers[2] = PeerOf(ends_[i]);
     }
   }
 
@@ -50,12 +54,14 @@ class Fuzzer {
   }
 
  private:
-  static RudEnd::Peer PeerOf(End& end) {
-    return {end.address(), end.rnic().config().window.number};
+  static RudEnd::Peer PeerOf(const End& end) {
+    return {end.address(), end.window()};
   }
 
   void Operate(size_t i, uint8_t what) {
     End& end = ends_[i];
+    if (what >= kGroupOperations)
+      return OperateGroup(i, what - kGroupOperations);
     switch (what % 20) {
       case 0:
       case 1:
@@ -66,7 +72,7 @@ class Fuzzer {
         return Deliver(i, what >= 60);
       case 5:
       case 6:
-        return Invent(i);
+        return Invent(i, false);
       case 7:
         if (!wire_[i].empty())
           wire_[i].erase(wire_[i].begin() + in_.Byte() % wire_[i].size());
@@ -76,7 +82,7 @@ class Fuzzer {
       case 9:
       case 10:
       case 11:
-        return Post(i);
+        return Post(i, false);
       case 12:
         return Scribble(end);
       case 16:
@@ -93,12 +99,37 @@ class Fuzzer {
     }
   }
 
+  void OperateGroup(size_t i, uint8_t what) {
+    switch (what) {
+      case 0:
+        return ends_[i].Join(pick_.Membership(ends_[i]));
+      case 1:
+        return ChangeMembership(ends_[i]);
+      case 2:
+      case 3:
+      case 4:
+        return Post(i, true);
+      case 5:
+      case 6:
+        return Invent(i, true);
+      default:
+        return PostToMember(i);
+    }
+  }
+
+  // Those that the network takes a packet of this end to.
+  std::vector<size_t> TargetsOf(size_t i, const RudEnd::Sent& sent) const {
+    if (sent.peer == End::kGroupPeer) return {1 - i, i};
+    return {sent.peer == 2 ? i : 1 - i};
+  }
   void Transmit(size_t i) {
     const uint32_t most = 1 + in_.Below(kBurstMax);
-    for (auto& sent : ends_[i].Transmit(ends_[1 - i].address(), most)) {
-      std::vector<Bytes>& wire = wire_[sent.peer == 2 ? i : 1 - i];
-      if (wire.size() < kInFlightMax) wire.push_back(std::move(sent.bytes));
+    for (const auto& sent : ends_[i].Transmit(ends_[1 - i].address(), most)) {
+      for (const size_t to : TargetsOf(i, sent)) Carry(to, sent.bytes);
     }
+  }
+  void Carry(size_t to, Bytes packet) {
+    if (wire_[to].size() < kInFlightMax) wire_[to].push_back(std::move(packet));
   }
 
   // `keep`: a duplicate may follow.
@@ -113,59 +144,17 @@ class Fuzzer {
     ends_[i].Receive(burst, ends_[1 - i].address(), (how & 0x80) != 0);
   }
 
-  void Repair(size_t i, Bytes& packet) {
-    const size_t body = packet.size() - wire::kRudCrcBytes;
-    wire::Crc32c crc =
-        wire::RudCrcOfAddresses(ends_[1 - i].address(), ends_[i].address());
-    crc.Add(std::span(packet).first(body)).Store(&packet[body]);
-  }
   void Alter(size_t i) {
     if (wire_[i].empty()) return;
     Bytes& packet = wire_[i][in_.Byte() % wire_[i].size()];
     packet[in_.Byte() % std::min<size_t>(packet.size(), 104)] = in_.Byte();
-    if (in_.Below(8) != 0) Repair(i, packet);
+    if (in_.Below(8) != 0) RudInventor::Repair(ends_[1 - i], ends_[i], packet);
+  }
+  void Invent(size_t i, bool for_group) {
+    Carry(i, inventor_.Packet(ends_[1 - i], ends_[i], for_group));
   }
 
-  ContextId PickContext(End& end) {
-    const uint8_t which = in_.Byte();
-    if ((which & 0xe0) == 0xe0 && !end.former().empty())
-      return end.former()[which % end.former().size()];
-    if (which == 0xdf || end.owned().empty()) return {in_.Byte(), in_.Word()};
-    return end.owned()[which % end.owned().size()];
-  }
-  uint64_t PickTid() {
-    const uint8_t tid = in_.Byte();
-    if (tid == 0xff) return ~uint64_t{0};
-    return uint64_t{tid} >> 3 << 8 | (tid & 7);
-  }
-  Pvo PickPvo(End& end) {
-    const uint8_t which = in_.Byte();
-    if (which == 0xff) return end.stale();
-    if (which == 0xfe) return {uint64_t{in_.Word()} << 32};
-    if (end.registrations().empty()) return {};
-    const End::Registration& one =
-        end.registrations()[(which >> 4) % end.registrations().size()];
-    // Near the end of it, or anywhere.
-    if ((which & 15) >= 12)
-      return {one.pvo.value + (one.end - one.begin) - (which & 3) * 8u};
-    return {one.pvo.value + (which & 15u) * 900};
-  }
-  uint32_t PickBytes() {
-    static constexpr uint32_t kBytes[] = {0,  1,  8,   9,    20,   32,
-                                          33, 64, 500, 1024, 1025, 4096};
-    return kBytes[in_.Below(std::size(kBytes))];
-  }
-  uint16_t PickStride() { return kStrides[in_.Below(std::size(kStrides))]; }
-  // Mostly all that the transfer has.
-  uint64_t PickPackets(uint32_t bytes, uint16_t stride) {
-    const uint8_t mask = in_.Byte();
-    const uint32_t packets = stride == 0 ? 1 : wire::RudPackets(bytes, stride);
-    const uint64_t all = wire::RudAllPackets(std::clamp(packets, 1u, 64u));
-    if (mask == 0xff) return ~uint64_t{0};
-    return (mask & 1) == 0 ? all : all & mask;
-  }
-
-  void Post(size_t i) {
+  void Post(size_t i, bool to_group) {
     End& end = ends_[i];
     End& other = ends_[1 - i];
     if (!end.rnic().CanPost()) return;
@@ -186,32 +175,53 @@ class Fuzzer {
     if ((what & 0xc0) == 0x80) AddCondition(c);
     lists_[i].clear();
     c.path = in_.Below(4);
-    c.window = other.rnic().config().window.number;
-    c.context = PickContext(other).value();
-    c.local_context = PickContext(end).value();
-    c.tid = PickTid();
-    c.local_pvo = PickPvo(end).value;
-    c.remote_pvo = PickPvo(other).value;
-    c.bytes = PickBytes();
-    c.stride = PickStride();
-    c.packets = PickPackets(c.bytes, c.stride);
+    c.peer = to_group ? End::kGroupPeer : 0;
+    c.window = to_group ? 0 : other.window();
+    c.context =
+        (to_group ? pick_.GroupContext() : pick_.Context(other)).value();
+    c.local_context = pick_.Context(end).value();
+    c.tid = pick_.Tid();
+    c.local_pvo = pick_.Pvo(end).value;
+    c.remote_pvo = to_group ? pick_.GroupOffset(other) : pick_.Pvo(other).value;
+    c.bytes = pick_.Bytes();
+    c.stride = pick_.Stride();
+    c.packets = pick_.Packets(c.bytes, c.stride);
     if ((what & 0x0f) == 0x0c) BeList(c, lists_[i], other);
     last_[i] = c;
-    end.rnic().Post(c, lists_[i]);
+    Submit(i, c);
   }
-  // Mostly one that is well-formed.
+  // What is not for a group is refused, and nothing is sent.
+  void Submit(size_t i, const urnic_rud_send& command) {
+    End& end = ends_[i];
+    const bool is_alone = !end.rnic().window().HasWork();
+    const uint32_t index = end.rnic().Post(command, lists_[i]);
+    // A program that has scribbled may have posted nothing.
+    if (command.window != 0 || IsForGroup(command) || !is_alone ||
+        end.rnic().window().failed() ||
+        end.rnic().window().send_fifo().Waiting() != 1) {
+      return;
+    }
+    URNIC_CHECK(end.Transmit(ends_[1 - i].address(), kBurstMax).empty());
+    URNIC_CHECK(end.rnic().StatusOf(index) == URNIC_RUD_BAD_REQUEST);
+  }
+  // A group is asked nothing, and no member is counted.
+  static bool IsForGroup(const urnic_rud_send& command) {
+    switch (command.opcode) {
+      case URNIC_RUD_READ:
+      case URNIC_RUD_THIRD_READ:
+      case URNIC_RUD_ASK_STATE:
+        return false;
+      case URNIC_RUD_WRITE:
+        // A list may have to wait before it is looked at.
+        return command.counter == 0 && ((command.flags & URNIC_RUD_LIST) == 0 ||
+                                        command.condition != 0);
+      default:
+        return true;
+    }
+  }
   void BeList(urnic_rud_send& c, Bytes& list, End& other) {
     const uint8_t how = in_.Byte();
-    for (uint32_t n = how == 0xff ? 70 : 1 + (how & 7); n != 0; --n) {
-      const uint8_t bytes = 1 + in_.Below(4);
-      wire::RudListEntry entry;
-      entry.pvo = Be<uint64_t>(PickPvo(other).value);
-      entry.bytes = Be<uint16_t>(bytes);
-      const auto* raw = reinterpret_cast<const uint8_t*>(&entry);
-      list.insert(list.end(), raw, raw + sizeof(entry));
-      list.insert(list.end(), bytes, n);
-    }
-    if ((how & 0xf0) == 0xe0) list.pop_back();
+    list = pick_.List(other, how);
     c.opcode = URNIC_RUD_WRITE;
     c.flags = URNIC_RUD_SLOT_DATA | URNIC_RUD_LIST;
     c.notify = how >> 3 & 3;
@@ -228,8 +238,8 @@ class Fuzzer {
     c.notify = notify;
     c.target_peer = to == 3 ? 7 : 1 + (to & 1);
     End& target = c.target_peer == 2 ? end : Other(end);
-    c.target_window = target.rnic().config().window.number;
-    c.target_context = PickContext(target).value();
+    c.target_window = target.window();
+    c.target_context = pick_.Context(target).value();
   }
   void BeOnCounter(urnic_rud_send& c) {
     const uint8_t how = in_.Byte();
@@ -259,14 +269,37 @@ class Fuzzer {
       c.opcode = URNIC_RUD_ASK_STATE;
       c.flags = c.notify = 0;
     }
-    ends_[i].rnic().Post(c, lists_[i]);
+    Submit(i, c);
+  }
+  // What a member may have missed of the last write to the group goes to it
+  // alone, or it is asked.
+  void PostToMember(size_t i) {
+    urnic_rud_send c = last_[i];
+    const uint8_t how = in_.Byte();
+    const size_t to = how & 1;
+    const rud::Membership* const as = ends_[to].membership();
+    if (!ends_[i].rnic().CanPost() || as == nullptr || c.window != 0) return;
+    const uint32_t number = ContextId::Of(c.context).number;
+    if (c.opcode != URNIC_RUD_WRITE || number >= as->contexts.size()) return;
+    c.tid = last_[i].tid += how >> 1 & 3;
+    c.peer = to == i ? 2 : 1;
+    c.window = ends_[to].window();
+    c.context = as->contexts[number].value();
+    c.remote_pvo += as->pvo.value;
+    c.counter = how >> 3 & 1;
+    if ((how & 0x10) != 0) c.packets = pick_.Packets(c.bytes, c.stride);
+    if (how >= 0xc0) {
+      c.opcode = URNIC_RUD_ASK_STATE;
+      c.flags = c.notify = c.counter = 0;
+    }
+    Submit(i, c);
   }
   // The network and the engines are fast.
   void Settle() {
     for (size_t i = 0; i < 2; ++i) {
       for (auto& sent : ends_[i].Transmit(ends_[1 - i].address(), kBurstMax)) {
-        ends_[sent.peer == 2 ? i : 1 - i].Receive({std::move(sent.bytes)},
-                                                  ends_[i].address(), false);
+        for (const size_t to : TargetsOf(i, sent))
+          ends_[to].Receive({sent.bytes}, ends_[i].address(), false);
       }
     }
   }
@@ -299,109 +332,40 @@ class Fuzzer {
     }
   }
 
-  // A packet that nobody has sent, with a right CRC.
-  void Invent(size_t i) {
-    End& end = ends_[i];
-    End& other = ends_[1 - i];
-    wire::RudBase base;
+  // It has all that there is, or changes one thing of what it has.
+  void ChangeMembership(End& end) {
     const uint8_t what = in_.Byte();
-    const auto type = static_cast<wire::RudType>(1 + (what & 7));
-    base.SetType(type);
-    base.notify = what >> 3 & 7;
-    base.flags = (what & 0xe0) == 0xe0 ? in_.Byte() : 0;
-    base.path = in_.Below(4);
-    const uint8_t wrong = in_.Byte();
-    base.job = Be<uint32_t>(wrong == 1 ? kJob + 1 : kJob);
-    base.key = Be<uint32_t>(wrong == 2 ? kKey + 1 : kKey);
-    base.window = Be<uint32_t>(end.rnic().config().window.number);
-    base.source_window = Be<uint32_t>(other.rnic().config().window.number);
-    body_.clear();
-    const uint32_t payload = AddBody(end, other, type);
-    const bool is_payload = type == wire::RudType::kCompletion;
-    base.payload_bytes = Be<uint16_t>(
-        static_cast<uint16_t>(is_payload ? body_.size() : payload));
-    Bytes packet(reinterpret_cast<const uint8_t*>(&base),
-                 reinterpret_cast<const uint8_t*>(&base + 1));
-    packet.insert(packet.end(), body_.begin(), body_.end());
-    packet.resize(packet.size() + payload + wire::kRudCrcBytes, 0xab);
-    Repair(i, packet);
-    if (wire_[i].size() < kInFlightMax) wire_[i].push_back(std::move(packet));
-  }
-  template <typename Header>
-  void Add(const Header& header) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
-    body_.insert(body_.end(), bytes, bytes + sizeof(header));
-  }
-  // What follows the base header; the bytes of payload behind that.
-  uint32_t AddBody(End& end, End& other, wire::RudType type) {
-    if (type == wire::RudType::kFifo) {
-      Add(wire::RudTag());
-      return PickBytes();
+    rud::Membership* const as = end.membership();
+    if (as == nullptr) {
+      return end.Join({End::kGroupKey, end.owned(),
+                       end.registrations().empty()
+                           ? Pvo()
+                           : end.registrations().front().pvo,
+                       End::kMemoryBytes});
     }
-    if (type == wire::RudType::kCompletion) {
-      for (uint32_t n = 1 + in_.Below(3); n != 0; --n) {
-        wire::RudCompletion done;
-        done.source = ToWire(PickContext(end));
-        done.tid = Be<uint64_t>(PickTid());
-        Add(done);
-      }
-      return 0;
+    switch (what % 8) {
+      case 0:
+        as->key ^= 1;
+        return;
+      case 1:
+        as->pvo = pick_.Pvo(end);
+        return;
+      case 2:
+        as->bytes = pick_.GroupBytes();
+        return;
+      case 3:
+        if (!as->contexts.empty()) as->contexts.pop_back();
+        return;
+      case 4:
+      case 5:
+        as->contexts.push_back(pick_.Context(end));
+        return;
+      case 6:
+        if (!as->contexts.empty()) as->contexts[0] = pick_.Context(end);
+        return;
+      default:
+        return end.Leave();
     }
-    wire::RudTransfer transfer;
-    transfer.context = ToWire(PickContext(end));
-    transfer.tid = Be<uint64_t>(PickTid());
-    Add(transfer);
-    uint32_t payload = 0;
-    if (type == wire::RudType::kData || type == wire::RudType::kThirdData) {
-      payload = AddData(end, other);
-    } else if (type == wire::RudType::kNotice) {
-      wire::RudNotice notice;
-      notice.sender = ToWire(PickContext(other));
-      notice.reason = in_.Below(2);
-      notice.arrived = Be<uint64_t>(in_.Byte());
-      Add(notice);
-    } else if (type == wire::RudType::kStateRequest) {
-      Add(ToWire(PickContext(other)));
-    } else {
-      AddRead(end, other);
-    }
-    if (type == wire::RudType::kThirdData ||
-        type == wire::RudType::kThirdReadRequest) {
-      wire::RudThird third;
-      const uint8_t which = in_.Below(4);
-      third.address = which == 3 ? wire::Gid() : end.address();
-      third.window = Be<uint32_t>(1 + (which & 1));
-      third.context = ToWire(PickContext(ends_[which & 1]));
-      Add(third);
-    }
-    return payload;
-  }
-  uint32_t AddData(End& end, End& other) {
-    wire::RudData data;
-    const uint32_t total = PickBytes();
-    const uint16_t stride = PickStride();
-    const uint8_t number = in_.Byte() % 8;
-    const uint32_t offset = uint32_t{number} * stride;
-    data.pvo = Be<uint64_t>(PickPvo(end).value + offset);
-    data.total = Be<uint32_t>(total);
-    data.offset = Be<uint32_t>(offset);
-    data.stride = Be<uint16_t>(stride);
-    data.number = number;
-    data.source = ToWire(PickContext(other));
-    Add(data);
-    return offset <= total ? wire::RudPayloadOf(total, stride, number) : 0;
-  }
-  void AddRead(End& end, End& other) {
-    wire::RudRead read;
-    read.source_pvo = Be<uint64_t>(PickPvo(end).value);
-    read.target_pvo = Be<uint64_t>(PickPvo(other).value);
-    const uint32_t total = PickBytes();
-    const uint16_t stride = PickStride();
-    read.total = Be<uint32_t>(total);
-    read.stride = Be<uint16_t>(stride);
-    read.target = ToWire(PickContext(other));
-    read.packets = Be<uint64_t>(PickPackets(total, stride));
-    Add(read);
   }
 
   void Control(End& end) {
@@ -435,8 +399,9 @@ class Fuzzer {
 
   Input in_;
   End ends_[2];
+  RudPicks pick_{&in_};
+  RudInventor inventor_{&in_, ends_};
   std::vector<Bytes> wire_[2];   // to each end
-  Bytes body_;                   // of a packet that is made up
   urnic_rud_send last_[2] = {};  // that each has posted
   Bytes lists_[2];               // and what it has put in the slot
 };
