@@ -260,6 +260,34 @@ TEST_F(RudWindowTest, AGroupIsHeardByItsMembersOnly) {
   EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_TRANSFER);
 }
 
+TEST_F(RudWindowTest, AGroupHasAPlaceForEachSource) {
+  const wire::Gid group = wire::Gid::FromIpv4(0xef010203);
+  const uint32_t a = a_.window().qpn();
+  const uint32_t other = a ^ 0x10;  // a window of the same host
+  Engine::ControlScope scope(b_.engine());
+  RudWindow& window = b_.window();
+  const net::Path path = window.FindPeer(to_a_)->path;
+  const uint32_t to_other = window.AddPeer(path, other, 1);
+  ASSERT_TRUE(window.JoinGroup(group, to_a_, {0x67, {}, b_.pvo(), 4096}));
+  ASSERT_TRUE(window.JoinGroup(group, to_other, {0x68, {}, b_.pvo(), 8}));
+  // Of the membership; 0: there is none.
+  const auto key_for = [&](uint32_t source) {
+    const RudGroup* const found = window.FindGroup(group, a_.gid(), source);
+    return found == nullptr ? 0 : found->as.key;
+  };
+  EXPECT_EQ(key_for(a), 0x67u);
+  EXPECT_EQ(key_for(other), 0x68u);
+  EXPECT_EQ(key_for(a ^ 0x20), 0u);
+  EXPECT_TRUE(window.LeaveGroup(group, to_a_));
+  EXPECT_FALSE(window.LeaveGroup(group, to_a_));
+  EXPECT_EQ(key_for(a), 0u);
+  EXPECT_EQ(key_for(other), 0x68u);
+  EXPECT_TRUE(window.IsInGroup(group));
+  EXPECT_TRUE(window.RemovePeer(to_other));
+  EXPECT_EQ(key_for(other), 0u);
+  EXPECT_FALSE(window.IsInGroup(group));
+}
+
 // Document C: large packets of FIFO mode, in IP fragments.
 class RudFragments : public ::testing::Test {
  protected:
