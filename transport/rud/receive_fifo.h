@@ -39,9 +39,10 @@ class ReceiveFifo {
   // Entries that the program has not returned, at most all; and those that were
   // discarded because the FIFO was full.
   uint32_t unread() const {
-    return std::min(published_ - std::atomic_ref(indices_->consumer)
-                                     .load(std::memory_order_relaxed),
-                    count());
+    return std::min(
+        published_ -
+            std::atomic_ref(indices_->consumer).load(std::memory_order_relaxed),
+        count());
   }
   uint64_t discarded() const { return discarded_; }
   // Entries that the program can see, since the beginning.
