@@ -58,7 +58,7 @@ def payload_of(writes):
 
 
 def list_of(name, path, payload, *, number=0, stride=1024, **fields):
-    """A list of which the payload may be anything."""
+    """A data packet with the flag of a list, and any payload."""
     values = {"total": number * stride + len(payload), "flags__list": 1,
               **fields}
     return data(name, path, number, stride=stride, payload=payload, **values)

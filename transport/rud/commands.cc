@@ -78,14 +78,17 @@ bool Source::IsNextOfSlots(const Context& context) const {
           context.state == ContextState::kIdle);
 }
 
+uint32_t Source::SlotPayloadBytes() const {
+  const auto number = static_cast<uint8_t>(std::countr_zero(command_.packets));
+  return wire::RudPayloadOf(command_.bytes, command_.stride, number);
+}
+
 bool Source::IsPacketOfSlot() const {
   if ((command_.flags & URNIC_RUD_INLINE_DATA) != 0 ||
       !std::has_single_bit(command_.packets)) {
     return false;
   }
-  const auto number = static_cast<uint8_t>(std::countr_zero(command_.packets));
-  return wire::RudPayloadOf(command_.bytes, command_.stride, number) <=
-         send_.slot_bytes();
+  return SlotPayloadBytes() <= send_.slot_bytes();
 }
 
 // What the program changes in the slot later is the target's to refuse.
@@ -95,10 +98,9 @@ bool Source::IsList() const {
       command_.remote_pvo != 0) {
     return false;
   }
-  const auto number = static_cast<uint8_t>(std::countr_zero(command_.packets));
   return wire::RudListFits(
       {reinterpret_cast<const uint8_t*>(send_.SlotAddress()),
-       wire::RudPayloadOf(command_.bytes, command_.stride, number)});
+       SlotPayloadBytes()});
 }
 
 void Source::BeginTransfer(Context& context, bool awaits) {

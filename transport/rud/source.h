@@ -89,6 +89,8 @@ class Source {
   bool IsCountable() const;
   // It is another packet of the transfer that its context has begun from slots.
   bool IsNextOfSlots(const Context& context) const;
+  // The payload of the command's one packet. REQUIRES: it has one
+  uint32_t SlotPayloadBytes() const;
   // A write from a slot has one packet, which the slot holds.
   bool IsPacketOfSlot() const;
   // Writes to one window, which end with the packet.

@@ -256,8 +256,8 @@ void RepairData(Bytes& bytes) {
   std::memcpy(&bytes[48], fields, sizeof(fields));
 }
 
-// One packet of data to memory, a list of which the last write ends with the
-// payload. The rest is then up to Repair(), which adds one to the type, and
+// One packet of data to memory: a list whose last write ends with the payload.
+// The rest is then up to Repair(), which adds one to the type, and
 // RepairData().
 void RepairList(Bytes& bytes) {
   if (bytes.size() < 68 + 10 + 4) return;

@@ -252,7 +252,7 @@ struct Row {
              RefusedCall& refused) = nullptr;
 };
 
-// The id and the address of a command, as far as it has them.
+// The command's id and address, if it has them.
 template <typename T>
 void NameObjects(const T& command, int error, RefusedCall& refused) {
   // That command also leaves a group, whose number is not that of an id.

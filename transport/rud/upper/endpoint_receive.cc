@@ -250,8 +250,8 @@ void Endpoint::OnControl(Nic& nic, const urnic_rud_receive& entry,
 uint32_t Endpoint::PollNic(Nic& nic, std::span<Event> events) {
   uint32_t count = 0;
   const uint32_t done = core_.operations.done();
-  // An entry is one message, or ends one operation; a list of writes ends more,
-  // of which the next Poll() tells.
+  // An entry is one message, or ends one operation. A list of writes ends more:
+  // the next Poll() returns those that do not fit.
   while (count + core_.operations.done() - done < events.size()) {
     const urnic_rud_receive* const entry = nic.receive.Front();
     if (entry == nullptr) break;
