@@ -1,9 +1,9 @@
 #pragma once
 
 // The queue pairs, or windows of RUD, that get the packets of each multicast
-// group.
-// transport/net/membership.h tells the network about groups. Token holder only.
-// MembersOf() is on the packet path: one lookup, however many groups there are.
+// group. transport/net/membership.h tells the network about groups. Token
+// holder only. MembersOf() is on the packet path: one lookup, however many
+// groups there are.
 
 #include <algorithm>
 #include <cstddef>

@@ -79,8 +79,8 @@ using PortReport = std::function<void(const PortInfo& info)>;
 
 // Receives warnings about a port that works, one line each: another user holds
 // its name, other users may join it, or frames are too long here or for the
-// other side. Called by
-// CreatePort(), in Receive() or, like a PortReport, in the port's own thread.
+// other side. Called by CreatePort(), in Receive() or, like a PortReport, in
+// the port's own thread.
 using PortWarning = std::function<void(const std::string& line)>;
 
 // A count that one thread at a time adds to and any thread may read.

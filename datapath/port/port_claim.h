@@ -36,8 +36,7 @@ class PortClaim {
  public:
   // `identity` as in PortSpec; "loop" is not a resource and only takes an
   // ordinal. ALREADY_EXISTS (errno EBUSY) names the holder's pid, or why it is
-  // not known. RESOURCE_EXHAUSTED: all ordinals of this
-  // namespace are taken.
+  // not known. RESOURCE_EXHAUSTED: all ordinals of this namespace are taken.
   static absl::StatusOr<PortClaim> Take(std::string_view identity);
 
   PortClaim() = default;

@@ -14,6 +14,8 @@ import words
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 80
+# A torn line of a comment has this many columns left behind the next word.
+TORN_COLUMNS = 12
 
 TOP_FOLDERS = ("bench", "datapath", "docs", "packaging", "ras",
                "tests", "third_party", "transport", "verbs")
@@ -229,8 +231,86 @@ def check_function_lines(f):
                       (worst[1], FUNCTION_LINES_MAX), worst[1])
 
 
+# A line that is only a comment, but not a citation.
+_COMMENT_LINE = re.compile(r"( *)//( +)(\S.*)$")
+_ITEM = re.compile(r"([-*]|\d+[.)]) +")
+# Columns, diagrams, grammars, calls and licenses keep their lines.
+_LAYOUT = re.compile(r"\S {2,}\S|[|│├└─▲▼]|-{3,}|:=|^[\w:]+\([^()]*\)$|"
+                     r"^(Copyright|SPDX)")
+_SENTENCE_END = re.compile(r"""[.:;?!]["'`)]*$""")
+_FIRST_WORD = re.compile(r"`[^`]*`\S*|\S+")
+
+
+class CommentLine:
+    """A line of a comment. `before`: the line above if its comment goes on."""
+
+    def __init__(self, line, match, before):
+        self.indent, self.gap = match.group(1), len(match.group(2))
+        self.text = match.group(3)
+        self.before = before
+        self.columns = len(line)
+        item = _ITEM.match(self.text)
+        self.is_item = bool(item)
+        # Where the text of a list's item begins, behind the "//".
+        self.item_column = (self.gap + item.end() if item else
+                            before.item_column if before else 0)
+
+    @property
+    def is_prose(self):
+        return (not _LAYOUT.search(self.text) and
+                (self.is_item or self.gap in (1, self.item_column)))
+
+    @property
+    def column(self):
+        return self.item_column if self.is_item else self.gap
+
+    def columns_left(self, after):
+        """What is left of this line behind the first word of `after`."""
+        word = _FIRST_WORD.match(after.text).group(0)
+        return COLUMNS_MAX - self.columns - 1 - len(word)
+
+    def ends_before(self, after):
+        """It ends early, though its sentence goes on in the line `after`."""
+        if (not self.is_prose or not after.is_prose or after.is_item or
+                self.column != after.column or _SENTENCE_END.search(self.text)):
+            return False
+        if self.text.endswith(",") and (after.text.endswith(",") or self.before
+                                        and self.before.text.endswith(",")):
+            return False  # a list
+        return self.columns_left(after) > TORN_COLUMNS
+
+    def has_lost_indent(self, after):
+        """Of the item of a list, between two lines that have it."""
+        return (self.before is not None and not self.is_item and
+                not after.is_item and
+                self.before.column == after.gap == self.item_column and
+                self.gap < after.gap and self.before.columns_left(self) < 0)
+
+
+def check_torn_comments(f):
+    """Clang-format breaks a line that is too long, and leaves the next as it
+    is: the rest of the line remains as a short one."""
+    if not f.is_code or f.path.startswith("third_party/"):
+        return
+    last = None
+    for i, line in enumerate(f.lines):
+        match = _COMMENT_LINE.match(line)
+        if not match:
+            last = None
+            continue
+        if last and last.indent != match.group(1):
+            last = None
+        this = CommentLine(line, match, last)
+        if last and (last.ends_before(this) or last.has_lost_indent(this)):
+            yield finding("torn-comment", f, i,
+                          "the paragraph goes on in the next line: " +
+                          last.text)
+        last = this
+
+
 RULES = (check_pure, check_dpdk, check_refusals, check_file_lines, check_columns,
-         check_whitespace, check_words, check_guard, check_function_lines)
+         check_whitespace, check_words, check_guard, check_function_lines,
+         check_torn_comments)
 
 
 # Files of other projects that comments name.

@@ -83,7 +83,7 @@ class RulesTest(unittest.TestCase):
         self.assertEqual(["tab"], rules("verbs/a.cc", "\tx;\n"))
         self.assertEqual(["trailing"], rules("verbs/a.cc", "x; \n"))
 
-    def test_words(self):
+    def test_unfinished_work_and_machine_paths(self):
         self.assertEqual(["todo"], rules("verbs/a.cc", "// TO" "DO: x\n"))
         for path in ["/wo" "rk/main/x", "/tm" "p/x"]:
             self.assertEqual(["machine-path"],
@@ -109,6 +109,46 @@ class RulesTest(unittest.TestCase):
         self.assertEqual([], rules("verbs/a.cc", text))
         text = "#define M(x) {\n" + function(60) + function(60)
         self.assertEqual([], rules("verbs/a.cc", text))
+
+    def test_torn_comments(self):
+        full = "A line of words that is as long as lines of comments are here."
+        def torn(*lines, path="verbs/a.h"):
+            text = "\n".join(lines) + "\nint x;\n"
+            return [f.line for f in
+                    tidy.check_torn_comments(tidy.File(path, text))]
+        self.assertEqual([2], torn("// " + full[:-1], "// and the",
+                                   "// " + full))
+        self.assertEqual([1], torn("  // and the", "  // " + full))
+        self.assertEqual([1], torn("// Some, none,", "// " + full))
+        # In the item of a list: the same column, or that of the item's mark.
+        item, rest = "//   - " + "word " * 14 + "end", "//     " + full
+        self.assertEqual([2], torn(item, "//     and the", rest))
+        self.assertEqual([2], torn(item, "//   and", rest))
+        self.assertEqual([2], torn("// 1. " + item[7:], "// and the",
+                                   "//    " + full))
+        for good in [
+                ["// " + full, "// and the", "//", "// " + full],
+                ["// It ends.", "// " + full],
+                ["// It ends (here.)", "// " + full],
+                ["// Two kinds", "// - one", "// - two"],
+                ["// - an item", "// - another one", "int y;  // z"],
+                ["//   NAME  text", "//   OTHER  text"],
+                ["//   name VALUE", "//   other VALUE"],
+                ["// sum := value { value }", "// value := number"],
+                ["// | a | b |", "// | c | d |"],
+                ["// Title", "// -----", "// " + full],
+                ["// Call(name, text)", "// " + full],
+                ["// one,", "// two,", "// three"],
+                ["// and", "//= IBTA 9.7: a rule", "// " + full],
+                ["// and", "  // " + full],
+                ["// It calls", "// `upper.OnUlpdu(const Ulpdu& ulpdu, "
+                 "std::span<uint8_t> out)`"],
+                ["//   where  text of an entry which is as long as the line is",
+                 "//   and", "//          the rest of it"]]:
+            self.assertEqual([], torn(*good), good)
+        self.assertEqual([], torn("// and the", "// " + full,
+                                  path="third_party/a.h"))
+        self.assertEqual([], torn("// and the", "// " + full, path="a.md"))
 
     def test_named_files(self):
         endings = tidy.endings_of({"verbs/control/qp.h", "README.md"})

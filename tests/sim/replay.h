@@ -6,8 +6,8 @@
 // a debugger or with prints in the core, without the program, its peer or time.
 //
 // No memory is touched: what packets of RC carry, and what is sent over iWARP,
-// is not in the log. The core's
-// own checks (CheckInvariants) run after each call.
+// is not in the log. The core's own checks (CheckInvariants) run after each
+// call.
 
 #include <cstdint>
 #include <functional>

@@ -12,8 +12,7 @@
 //   - a byte is placed only for the transfer that its slot is doing, only at
 //     its place, and has its value;
 //   - nothing is placed after any end was told that the transfer is complete,
-//   or
-//     that its memory was refused;
+//     or that its memory was refused;
 //   - an end that is told finds all bytes in memory;
 //   - the target is told once at most, and once if its FIFO had room;
 //   - packets from before a restart, or for a former owner of a context, change

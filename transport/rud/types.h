@@ -26,9 +26,9 @@ struct RxPacket : wire::RudPacket {
 
 // One packet to transmit. The window writes all headers of RUD, the entries of
 // a completion, and payload that a command has inline, to `headers`. The caller
-// knows the protection key of the
-// peer's window and writes it to the base header, copies the payload after the
-// headers, appends the CRC, and puts the path's headers in front.
+// knows the protection key of the peer's window and writes it to the base
+// header, copies the payload after the headers, appends the CRC, and puts the
+// path's headers in front.
 struct TxPacket {
   uint8_t* headers = nullptr;  // in: room for kMaxHeaderBytes
   uint16_t header_bytes = 0;

@@ -56,8 +56,8 @@ struct NeighborSelf {
 inline constexpr size_t kNeighborFrameBytes = 96;
 
 // "Who has `target`?": an ARP request or a neighbour solicitation, to all, or
-// to `known_mac` alone to confirm an old binding. Returns the
-// frame's length. REQUIRES: out.size() >= kNeighborFrameBytes;
+// to `known_mac` alone to confirm an old binding. Returns the frame's length.
+// REQUIRES: out.size() >= kNeighborFrameBytes;
 // self.gid.is_ipv4() == target.is_ipv4().
 [[nodiscard]] size_t EmitSolicitation(
     const NeighborSelf& self, const Gid& target,

@@ -84,8 +84,8 @@ struct TcpOptions {
   std::optional<uint8_t> window_shift;  // as stated; may exceed the maximum
   bool sack_permitted = false;
   std::optional<TcpTimestamps> timestamps;
-  // The experimental option whose identifier is kUrnicExId: the
-  // sender is a uRNIC and knows the promise of aligned segments.
+  // The experimental option whose identifier is kUrnicExId: the sender is a
+  // uRNIC and knows the promise of aligned segments.
   bool urnic = false;
   uint8_t sack_count = 0;
   std::array<SackBlock, kMaxSackBlocks> sack = {};

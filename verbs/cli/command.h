@@ -43,10 +43,9 @@ void AddPerfCommand(CLI::App& app, const std::vector<std::string>* program,
                     int* exit_status);
 
 // Cuts PROGRAM ARGS... off the command line of `urnic run` or `urnic perf`, at
-// "--" or at the
-// first word that is neither an option nor its value. All later options belong
-// to the program, even those with the same names as ours (ib_write_bw has a
-// --port). Other command lines are not changed.
+// "--" or at the first word that is neither an option nor its value. All later
+// options belong to the program, even those with the same names as ours
+// (ib_write_bw has a --port). Other command lines are not changed.
 std::vector<std::string> SplitProgram(const CLI::App& app,
                                       std::vector<std::string>* args);
 

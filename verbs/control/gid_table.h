@@ -3,10 +3,9 @@
 // The addresses of a port, which may change while it is open, and the GIDs that
 // its RoCE device makes of them. (The GID of an iWARP device says nothing about
 // addresses.) Each address has a pair of indices, RoCE v1 and v2, in Linux's
-// order: the link-local GID, which
-// stays, then the addresses. A removed address leaves its pair empty. A new one
-// takes the first empty pair (Linux: ib_cache_gid_add). The table starts with
-// the configured addresses.
+// order: the link-local GID, which stays, then the addresses. A removed address
+// leaves its pair empty. A new one takes the first empty pair (Linux:
+// ib_cache_gid_add). The table starts with the configured addresses.
 //
 // Threads: any. The mutex is a leaf.
 

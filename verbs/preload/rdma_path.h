@@ -30,7 +30,7 @@ struct urnic_rdma_path {
 // NULL must get EFAULT and not crash.
 int urnic_may_be_rdma(const char* path);
 
-// Resolves a path that may be RDMA. Renders the tree if it is. `dirfd`
-// as in openat(2). Keeps errno.
+// Resolves a path that may be RDMA. Renders the tree if it is. `dirfd` as in
+// openat(2). Keeps errno.
 enum urnic_path_kind urnic_rdma_resolve(int dirfd, const char* path,
                                         struct urnic_rdma_path* out);

@@ -10,9 +10,8 @@
 // - Markers: each side states whether it wants to receive them.
 // - IRD and ORD (revision 2): each side's ORD is at most the other side's IRD.
 // - The peer-to-peer model (revision 2): the initiator's first FPDU is a
-// message
-//   without effect (RTR), so that the responder may send first. Which kind of
-//   message it is, both sides agree on.
+//   message without effect (RTR), so that the responder may send first. Both
+//   sides agree on the kind of message.
 //
 // Revision 1 has no IRD, ORD and RTR. If the peer does not know revision 2, the
 // initiator begins again with revision 1: on the same connection if the reply

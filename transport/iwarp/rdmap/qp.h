@@ -10,8 +10,7 @@
 //     order (OnPlacementFault() for the first that fails; later ones with the
 //     same `from_responder` are skipped); Settle().
 //   - sending: NextCut(); later, as often as TCP sends the segment, Build();
-//   and
-//     OnSent() once, after the first time. Build() fails only if the bytes
+//     and OnSent() once, after the first time. Build() fails only if the bytes
 //     cannot be made any more: the connection is lost (Abort()). A segment of
 //     Keep::kMust is built once: later its frame is sent again.
 //   - OnAcked() for each segment whose last byte has been acknowledged, in
