@@ -5,8 +5,12 @@
 
 #include <rte_pause.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/flow_scheduler.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/receiver.h"
 #include "datapath/engine/traced_sink.h"
 #include "datapath/engine/transmitter.h"
@@ -42,14 +46,14 @@ Engine::Engine(Port* port, const Environment& environment)
           new rc::RecoveryPool({}, &custody_, &counters_.roce, &history_)),
       sink_(new TracedSink(&completions_, &memory_, &counters_, &failures_,
                            &now_, environment.witness(), &trace_, &capture_)),
-      flows_(&now_, sink_.get(), &environment_),
-      transmitter_(new Transmitter(&tx_, &flows_, sink_.get(), &completions_,
+      flows_(new FlowScheduler(&now_, sink_.get(), &environment_)),
+      transmitter_(new Transmitter(&tx_, flows_.get(), sink_.get(), &completions_,
                                    &memory_, &counters_,
                                    environment.witness())),
-      receiver_(new Receiver(port, &tx_, &flows_, sink_.get(), &counters_,
+      receiver_(new Receiver(port, &tx_, flows_.get(), sink_.get(), &counters_,
                              environment.witness())),
       qps_({.port = port,
-            .flows = &flows_,
+            .flows = flows_.get(),
             .sink = sink_.get(),
             .transmitter = transmitter_.get(),
             .pending = &pending_,
@@ -81,7 +85,7 @@ void Engine::Serve(Network* network) {
   receiver_->Serve(network);
   qps_.Serve(network);
   if (!network->serves_iwarp()) return;
-  connections_.reset(new ConnectionTable({.flows = &flows_,
+  connections_.reset(new ConnectionTable({.flows = flows_.get(),
                                           .sink = sink_.get(),
                                           .tx = &tx_,
                                           .frames = &custody_,
@@ -104,7 +108,7 @@ EngineCounters Engine::CountersOfAll() {
 
 cc::RoundTripCounts Engine::RoundTripsOfAll() const {
   cc::RoundTripCounts all;
-  flows_.AddRoundTrips(all);
+  flows_->AddRoundTrips(all);
   if (connections_ != nullptr) connections_->AddRoundTrips(all);
   return all;
 }
@@ -156,7 +160,7 @@ Engine::ControlScope::~ControlScope() {
   // An acknowledgement may wait for an answer of the program. The program makes
   // a control call instead, so the answer may take long; do not let the peer
   // wait.
-  if (!engine_.flows_.ready().empty()) {
+  if (!engine_.flows_->ready().empty()) {
     engine_.Transmit(/*may_defer_acks=*/false);
   }
   engine_.Leave();
@@ -177,6 +181,19 @@ void Engine::Enter() {
   memory_.Enter();
 }
 
+bool Engine::WorkLeft() const {
+  return !flows_->ready().empty() || tx_.blocked() || tx_.looped() != 0 ||
+         network_->gsi().waiting() || completions_.lost() ||
+         (connections_ != nullptr && connections_->events_due());
+}
+
+Time Engine::NextDeadline() const {
+  return std::min({flows_->NextDeadline(), network_->next_deadline(),
+                   completions_.held_deadline(),
+                   connections_ == nullptr ? Time::Infinite()
+                                           : connections_->NextDeadline()});
+}
+
 void Engine::Leave() {
   if (runner_ != nullptr) runner_->BeforeRelease(WorkLeft(), NextDeadline());
   EndTurn();
@@ -190,7 +207,7 @@ void Engine::Doorbell(EngineQp& qp) {
       [&] {
         Enter();
         now_ = Now();
-        flows_.OnPost(qp.serving_flow());
+        flows_->OnPost(qp.serving_flow());
         Transmit(/*may_defer_acks=*/false);
         Leave();
       },
@@ -253,17 +270,17 @@ bool Engine::Iterate(bool inline_poll) {
     pending_.Drain([this](uint32_t place) {
       // The queue pair may have been destroyed since, and its place reused.
       if (const EngineQp* qp = qps_.At(place)) {
-        flows_.OnPost(qp->serving_flow());
+        flows_->OnPost(qp->serving_flow());
       }
     });
   }
   // Not before: threads that are refused the token would ask for another
   // iteration for as long as their marks are not taken.
   if (__builtin_expect(is_quiet(), 0)) return false;
-  if (__builtin_expect(flows_.any_late_look(), 0)) flows_.LookForLatePosts(now);
+  if (__builtin_expect(flows_->any_late_look(), 0)) flows_->LookForLatePosts(now);
   if (__builtin_expect(connections_ != nullptr, 0)) connections_->FollowLink();
   bool worked = false;
-  if (!flows_.ready().empty() || tx_.blocked() || network_->gsi().waiting()) {
+  if (!flows_->ready().empty() || tx_.blocked() || network_->gsi().waiting()) {
     const uint64_t before = counters_.tx_packets;
     transmitter_->TransmitReady(now, /*may_defer_acks=*/false);
     worked = !tx_.blocked() || counters_.tx_packets != before;
@@ -282,14 +299,14 @@ bool Engine::Iterate(bool inline_poll) {
   if (__builtin_expect(now >= completions_.held_deadline(), 0)) {
     completions_.ReleaseHeldEvents();
   }
-  worked |= flows_.FireTimers(now, TimersHold(now), [&](const Flow& flow) {
+  worked |= flows_->FireTimers(now, TimersHold(now), [&](const Flow& flow) {
     network_->Suspect(*flow.common_path(), now);
   });
   if (__builtin_expect(connections_ != nullptr, 0)) {
     if (now >= connections_->NextDeadline()) connections_->OnTimer(now);
     connections_->DeliverEvents();
   }
-  if (!flows_.ready().empty()) {
+  if (!flows_->ready().empty()) {
     transmitter_->TransmitReady(
         now, inline_poll && (runner_ == nullptr || !runner_->active()));
   }

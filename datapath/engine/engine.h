@@ -18,12 +18,9 @@
 #include <memory>
 
 #include "datapath/engine/completion_writer.h"
-#include "datapath/engine/connection_table.h"
 #include "datapath/engine/engine_qp.h"
 #include "datapath/engine/environment.h"
-#include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/frame_custody.h"
-#include "datapath/engine/network.h"
 #include "datapath/engine/pending_set.h"
 #include "datapath/engine/qp_table.h"
 #include "datapath/engine/runner.h"
@@ -37,9 +34,15 @@
 
 namespace urnic {
 
+class ConnectionTable;
+class FlowScheduler;
+class Network;
 class Receiver;
 class TracedSink;
 class Transmitter;
+namespace cc {
+struct RoundTripCounts;
+}
 namespace rc {
 class RecoveryPool;
 }
@@ -198,11 +201,7 @@ class Engine {
   void Leave();
   // The same at the end of a runner's turn; the runner knows what is left.
   void EndTurn();
-  bool WorkLeft() const {
-    return !flows_.ready().empty() || tx_.blocked() || tx_.looped() != 0 ||
-           network_->gsi().waiting() || completions_.lost() ||
-           (connections_ != nullptr && connections_->events_due());
-  }
+  bool WorkLeft() const;
 
   bool is_quiet() const { return quiet_.load(std::memory_order_relaxed); }
   // How long timers of flows that need the port must wait, because it is down
@@ -222,12 +221,7 @@ class Engine {
 
   // The earliest deadline of the flows, the network and the held completion
   // events.
-  Time NextDeadline() const {
-    return std::min({flows_.NextDeadline(), network_->next_deadline(),
-                     completions_.held_deadline(),
-                     connections_ == nullptr ? Time::Infinite()
-                                             : connections_->NextDeadline()});
-  }
+  Time NextDeadline() const;
 
   // Any thread may access these.
   alignas(64) Token<std::atomic> token_;
@@ -256,7 +250,7 @@ class Engine {
   FrameCustody custody_;
   std::unique_ptr<rc::RecoveryPool> recovery_;
   std::unique_ptr<TracedSink> sink_;
-  FlowScheduler flows_;
+  std::unique_ptr<FlowScheduler> flows_;
   std::unique_ptr<Transmitter> transmitter_;
   std::unique_ptr<Receiver> receiver_;
   std::unique_ptr<ConnectionTable> connections_;  // null: no iWARP

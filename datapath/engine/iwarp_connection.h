@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/connection_events.h"
 #include "datapath/engine/flow.h"
 #include "datapath/engine/flow_sink.h"
 #include "datapath/engine/iwarp_input_tap.h"
@@ -24,25 +25,7 @@
 namespace urnic {
 
 class ConnectionTable;
-class IwarpConnection;
 class IwarpListener;
-
-// Told by ConnectionTable::DeliverEvents(), never within another call. The
-// handler may call the ConnectionTable. Thread: the holder of the engine's
-// token; it must not wait or enter an engine.
-class ConnectionEvents {
- public:
-  // kRequest, to the listener: a connection's first event. The handler takes
-  // the connection (set_owner()) and answers it now or later, or refuses it
-  // (ConnectionTable::Forget()). All other events: to the owner of the
-  // connection, in the order of iwarp::Event. kRetryRevision1 is not among
-  // them.
-  virtual void OnConnectionEvent(IwarpConnection& connection,
-                                 iwarp::Event event) = 0;
-
- protected:
-  ~ConnectionEvents() = default;
-};
 
 // Token holder only.
 class IwarpConnection final : public Flow {

@@ -17,10 +17,9 @@
 
 #include "absl/status/statusor.h"
 #include "datapath/engine/engine_qp.h"
-#include "datapath/engine/flow_scheduler.h"
-#include "datapath/engine/network.h"
 #include "datapath/engine/pending_set.h"
 #include "datapath/engine/qp_places.h"
+#include "datapath/engine/number_table.h"
 #include "datapath/engine/roce_qp.h"
 #include "ras/history/history.h"
 #include "ras/metrics/counters.h"
@@ -30,7 +29,11 @@
 namespace urnic {
 
 class ConnectionTable;
+class FlowScheduler;
+class FlowSink;
 class IwarpQp;
+class Network;
+class Port;
 class Transmitter;
 struct ConnectConfig;
 

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <utility>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/guest/give_way.h"
 #include "datapath/port/fault_port.h"
 

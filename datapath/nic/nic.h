@@ -13,12 +13,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "datapath/engine/engine.h"
-#include "datapath/engine/network.h"
-#include "datapath/port/port.h"
+#include "datapath/engine/network_config.h"
 #include "transport/base/permutation.h"
+#include "transport/net/path.h"
 
 namespace urnic {
+
+class Engine;
+class Network;
+class Port;
 
 struct NicConfig {
   // See NetworkConfig.

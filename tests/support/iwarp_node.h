@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "datapath/engine/connection_table.h"
 #include "tests/support/fake_rings.h"
 #include "tests/support/nic_node.h"
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/nic/nic.h"
 #include "transport/mem/mr_table.h"
 

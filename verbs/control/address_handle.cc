@@ -1,6 +1,8 @@
 #include "verbs/control/address_handle.h"
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/qp_path.h"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/nic/nic.h"
 #include "verbs/control/address_handle.h"
 #include "verbs/control/control_commands.h"
 #include "verbs/control/control_protocol.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "datapath/engine/engine.h"
 #include "ras/capture/capture.h"
 #include "ras/capture/pcapng.h"
 #include "transport/net/addresses.h"

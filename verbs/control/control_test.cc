@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/network.h"
+#include "datapath/port/port.h"
 #include "tests/support/alloc_guard.h"
 #include "transport/mem/mr_table.h"
 #include "verbs/control/cq.h"

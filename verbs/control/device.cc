@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "verbs/control/debug_log.h"
@@ -13,6 +14,7 @@
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/object_facts.h"
 #include "verbs/control/qp.h"
+#include "verbs/control/recovery.h"
 #include "verbs/control/shared_places.h"
 
 namespace urnic::control {
@@ -152,6 +154,14 @@ void Device::FailBusyQps() {
   ForEachQp([](Qp& qp) {
     if (qp.IsBusy()) qp.Fail();
   });
+}
+
+absl::Status Device::CheckWorks() const {
+  return open_nic_->recovery().CheckWorks();
+}
+
+const urnic_mailbox* Device::mailbox() const {
+  return open_nic_->recovery().mailbox();
 }
 
 void Device::Listen(EventSink* sink) {

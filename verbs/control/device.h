@@ -89,10 +89,8 @@ class Device final : private OpenNic::Watcher {
     NoteWithin(Duration::Milliseconds(100), std::move(failure));
   }
   // Refused while the device recovers (recovery.h).
-  absl::Status CheckWorks() const { return open_nic_->recovery().CheckWorks(); }
-  const urnic_mailbox* mailbox() const {
-    return open_nic_->recovery().mailbox();
-  }
+  absl::Status CheckWorks() const;
+  const urnic_mailbox* mailbox() const;
 
   // A thread has been inside `verb` for long (null: one that posts or polls),
   // and another waits until it leaves. Returns its number in Offenders.

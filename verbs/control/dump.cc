@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/environment.h"
 #include "ras/facts/facts.h"
 #include "ras/recorder/recording_builder.h"

@@ -1,5 +1,6 @@
 // The thread that writes errors where the user wants them.
 
+#include "datapath/engine/engine.h"
 #include "verbs/control/error_log.h"
 
 #include <gmock/gmock.h>

@@ -5,7 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/environment.h"
+#include "datapath/engine/network.h"
 #include "datapath/port/fault_port.h"
 #include "verbs/control/device.h"
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/roce_qp.h"
 #include "ras/errors/refusal.h"
 #include "ras/facts/facts.h"

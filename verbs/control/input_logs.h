@@ -23,8 +23,12 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "datapath/engine/engine_qp.h"
 #include "ras/inputs/input_log.h"
+#include "transport/base/time.h"
+
+namespace urnic {
+class EngineQp;
+}
 
 namespace urnic::control {
 

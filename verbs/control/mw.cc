@@ -1,6 +1,8 @@
 #include "verbs/control/mw.h"
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "datapath/engine/network.h"
 #include "transport/wire/be.h"
 
 namespace urnic::control {

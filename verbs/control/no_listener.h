@@ -6,9 +6,12 @@
 
 #include <cstdint>
 
-#include "datapath/engine/engine.h"
 #include "transport/cm/connection_manager.h"
 #include "transport/net/mad_handler.h"
+
+namespace urnic {
+class Network;
+}
 
 namespace urnic::control {
 

@@ -8,9 +8,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "datapath/engine/environment.h"
 #include "datapath/engine/helper_thread.h"
+#include "datapath/engine/network.h"
 #include "datapath/guest/give_way.h"
+#include "datapath/nic/nic.h"
 #include "datapath/port/fault_port.h"
 #include "datapath/port/port_factory.h"
 #include "ras/errors/refusal.h"
@@ -18,10 +21,15 @@
 #include "transport/iwarp/options/options_spec.h"
 #include "transport/wire/address_text.h"
 #include "verbs/control/control_commands.h"
+#include "verbs/control/control_socket.h"
 #include "verbs/control/debug_log.h"
+#include "verbs/control/error_log.h"
 #include "verbs/control/fork_guard.h"
 #include "verbs/control/limits.h"
+#include "verbs/control/no_listener.h"
 #include "verbs/control/port_reporter.h"
+#include "verbs/control/recorder.h"
+#include "verbs/control/recovery.h"
 #include "verbs/control/ring_facts.h"
 #include "verbs/control/shared_places.h"
 #include "verbs/control/stats_file.h"
@@ -282,6 +290,10 @@ void OpenNic::NameLeaks() {
                           use.place.line, " (", use.place.function, ")")});
   }
 }
+
+Engine& OpenNic::engine() { return nic_->engine(); }
+Network& OpenNic::network() { return nic_->network(); }
+Port& OpenNic::port() { return nic_->port(); }
 
 EngineCounters OpenNic::CountersOfAll() {
   // exit() may have been called inside the engine, or while a thread that will

@@ -26,23 +26,36 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "datapath/nic/nic.h"
-#include "datapath/port/port.h"
+#include "datapath/memory/guarded_memory.h"
 #include "ras/errors/error_code.h"
 #include "ras/memory/memory_tracker.h"
-#include "verbs/control/control_socket.h"
 #include "verbs/control/device_routes.h"
-#include "verbs/control/error_log.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/input_logs.h"
-#include "verbs/control/no_listener.h"
 #include "verbs/control/object_facts.h"
 #include "verbs/control/offenders.h"
-#include "verbs/control/recorder.h"
-#include "verbs/control/recovery.h"
 #include "verbs/identity/device_identity.h"
 
+namespace urnic {
+class Engine;
+struct EngineCounters;
+class Network;
+class Nic;
+class Port;
+struct NicConfig;
+struct PortInfo;
+namespace iwarp {
+struct Options;
+}
+}  // namespace urnic
+
 namespace urnic::control {
+
+class ControlSocket;
+class ErrorLog;
+class NoListener;
+class Recorder;
+class Recovery;
 
 // Functions of the preload (verbs/preload/preload_api.h) for the guard around
 // the program's memory and for changes in sysfs. Null without the preload.
@@ -132,9 +145,9 @@ class OpenNic {
   std::vector<std::string> DeviceNames() const;
   const GidTable& gids() const { return *gids_; }
   Nic& nic() { return *nic_; }
-  Engine& engine() { return nic_->engine(); }
-  Network& network() { return nic_->network(); }
-  Port& port() { return nic_->port(); }
+  Engine& engine();
+  Network& network();
+  Port& port();
   // Engine::CountersOfAll(), or Engine::counters() if a thread that will not
   // run again holds the token.
   EngineCounters CountersOfAll();

@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "datapath/engine/iwarp_qp.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/roce_qp.h"
+#include "datapath/engine/rud_window.h"
 #include "ras/errors/refusal.h"
 #include "transport/mem/mr_table.h"
 #include "transport/wire/address_text.h"

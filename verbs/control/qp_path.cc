@@ -1,7 +1,10 @@
 #include "verbs/control/qp_path.h"
 
 #include "absl/strings/str_cat.h"
+#include "datapath/nic/nic.h"
+#include "datapath/port/port.h"
 #include "ras/errors/refusal.h"
+#include "verbs/control/device.h"
 #include "verbs/control/limits.h"
 
 namespace urnic::control {

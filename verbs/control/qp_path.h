@@ -5,12 +5,13 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "datapath/engine/engine.h"
-#include "verbs/control/device.h"
+#include "transport/net/path.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/qp_attributes.h"
 
 namespace urnic::control {
+
+class Device;
 
 // INVALID_ARGUMENT: not global (RoCE needs the GID), a source index without a
 // GID, a destination that is all zero, or another port than 1. A flow label is

@@ -8,10 +8,13 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "datapath/engine/rud_window.h"
 #include "verbs/abi/rud_abi.h"
 #include "verbs/control/queue_memory.h"
 #include "verbs/control/rud_memory.h"
+
+namespace urnic {
+struct RudWindowConfig;  // datapath/engine/rud_window.h
+}
 
 namespace urnic::control {
 

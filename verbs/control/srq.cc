@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/errors.h"

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "datapath/engine/engine.h"
+#include "datapath/engine/shared_receive_queue.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/event_sink.h"
 #include "verbs/control/pd.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/errors.h"

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/environment.h"
 #include "ras/errors/refusal.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/entry.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/ops.h"

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "ras/errors/refusal.h"
 #include "verbs/control/mapped_range.h"
 #include "verbs/provider/context.h"

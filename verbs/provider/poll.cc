@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "datapath/engine/engine.h"
 #include "verbs/control/mailbox.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/entry.h"

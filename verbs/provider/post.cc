@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "ras/errors/error_code.h"
 #include "transport/work/request.h"
 #include "verbs/provider/context.h"

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "verbs/provider/context.h"
 #include "verbs/provider/entry.h"

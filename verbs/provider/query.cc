@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/environment.h"
 #include "ras/errors/refusal.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/limits.h"

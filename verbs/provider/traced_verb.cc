@@ -3,7 +3,15 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "datapath/engine/engine.h"
+#include "verbs/provider/context.h"
+
 namespace urnic::provider {
+
+bool TracedVerb::Wanted() const {
+  return Context::From(context_)->device().engine().trace().levels().Wants(
+      TracePoint::kVerbBegins);
+}
 
 void TracedVerb::Add(TracePoint point, int error) const {
   constexpr Duration kPatience = Duration::Microseconds(100);

@@ -3,7 +3,8 @@
 // Tells the trace of a device when the program calls a verb, and when the verb
 // returns (ras/trace).
 
-#include "verbs/provider/context.h"
+#include "ras/trace/trace.h"
+#include "verbs/provider/private_interface.h"
 
 namespace urnic::provider {
 
@@ -29,10 +30,7 @@ class TracedVerb {
   }
 
  private:
-  bool Wanted() const {
-    return Context::From(context_)->device().engine().trace().levels().Wants(
-        TracePoint::kVerbBegins);
-  }
+  bool Wanted() const;
   [[gnu::cold, gnu::noinline]] void Add(TracePoint point, int error) const;
 
   ibv_context* const context_;

@@ -10,6 +10,7 @@
 
 #include "datapath/engine/engine.h"
 #include "datapath/engine/failures.h"
+#include "datapath/engine/network.h"
 #include "transport/wire/mad.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/device_routes.h"

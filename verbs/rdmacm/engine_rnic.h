@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "datapath/engine/environment.h"
 #include "verbs/control/device.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/identity/device_identity.h"

@@ -4,7 +4,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/engine.h"
 #include "datapath/engine/iwarp_qp.h"
+#include "datapath/engine/network.h"
 #include "transport/base/check.h"
 
 namespace urnic::rdmacm {
@@ -50,6 +53,12 @@ void EngineTcp::Open(Engine& engine, Network& network) {
   table_ = &engine.connections();
   network_ = &network;
 }
+
+const iwarp::Options& EngineTcp::options() const {
+  return network_->iwarp_options();
+}
+
+uint32_t EngineTcp::size() const { return table_->size(); }
 
 int EngineTcp::Refused(const absl::Status& status, int taken) {
   const int error = ErrnoOf(status, taken);

@@ -7,10 +7,15 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "datapath/engine/connection_table.h"
-#include "datapath/engine/engine.h"
-#include "datapath/engine/network.h"
+#include "datapath/engine/connection_events.h"
 #include "verbs/rdmacm/tcp_connections.h"
+
+namespace urnic {
+class ConnectionTable;
+class Engine;
+class IwarpQp;
+class Network;
+}  // namespace urnic
 
 namespace urnic::rdmacm {
 
@@ -20,9 +25,7 @@ class EngineTcp final : public TcpConnections, private ConnectionEvents {
   // function. REQUIRES: the network serves iWARP.
   void Open(Engine& engine, Network& network);
 
-  const iwarp::Options& options() const override {
-    return network_->iwarp_options();
-  }
+  const iwarp::Options& options() const override;
   void Attach(TcpEvents& events) override { events_ = &events; }
   int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
              const mpa::SetupOptions& setup, TcpListenerId& out) override;
@@ -36,7 +39,7 @@ class EngineTcp final : public TcpConnections, private ConnectionEvents {
              std::span<const uint8_t> private_data) override;
   void Disconnect(TcpConnectionId connection) override;
   void Forget(TcpConnectionId connection) override;
-  uint32_t size() const override { return table_->size(); }
+  uint32_t size() const override;
   uint32_t farewells() const override;
   absl::Status TakeRefusal(int error) override;
 

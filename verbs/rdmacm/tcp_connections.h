@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "transport/iwarp/mpa/negotiation.h"
 #include "transport/iwarp/options/options.h"
-#include "transport/iwarp/qp/endpoint.h"
+#include "transport/iwarp/qp/events.h"
 #include "transport/iwarp/tcp/four_tuple.h"
 #include "transport/net/path.h"
 

@@ -35,6 +35,7 @@
 #include "transport/iwarp/mpa/delimiter.h"
 #include "transport/iwarp/mpa/framer.h"
 #include "transport/iwarp/qp/early_fpdus.h"
+#include "transport/iwarp/qp/events.h"
 #include "transport/iwarp/qp/kept_fpdus.h"
 #include "transport/iwarp/qp/set_up.h"
 #include "transport/iwarp/qp/ulpdu_reader.h"
@@ -52,29 +53,6 @@ struct EndpointPools {
   mpa::HeldPieces* pieces = nullptr;
   FpduKeeper* fpdus = nullptr;
   EarlyPool* early = nullptr;  // null: nothing is placed behind a hole
-};
-
-// What the connection manager is told. The values are in the order of a
-// connection's life.
-enum class Event : uint8_t {
-  kNone,
-  kRequest,    // Accept() or Reject() is next; private_data()
-  kConnected,  // the queue pair is in RTS; private_data() of the reply
-  // The end; exactly one of these follows Connect() or kRequest.
-  kRejected,        // by the peer's program; private_data()
-  kRetryRevision1,  // the peer may know only MPA revision 1: connect again,
-                    // with another Endpoint
-  kFailed,          // before it was connected: failure()
-  kDisconnected,    // failure(), if it was not in order
-};
-
-enum class Failure : uint8_t {
-  kNone,
-  kRefused,   // no listener
-  kTimedOut,  // the peer does not answer
-  kReset,     // the peer has closed the connection, and should not have
-  kProtocol,  // the peer broke the rules, or what it asks for does not fit
-  kAborted,   // by us
 };
 
 // The queue pair of a connection. It is in INIT and outlives the endpoint, or

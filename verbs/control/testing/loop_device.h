@@ -7,6 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
+#include "datapath/nic/nic.h"
 #include "transport/base/check.h"
 #include "verbs/control/device.h"
 
