@@ -1,6 +1,7 @@
 // The requests of `urnic capture` to a loopback device. What is captured is
 // tested with programs (tests/e2e/test_capture.py).
 
+#include "datapath/engine/engine.h"
 #include "verbs/control/capture_commands.h"
 
 #include <gtest/gtest.h>

@@ -9,6 +9,7 @@
 #include "datapath/engine/environment.h"
 #include "datapath/engine/network.h"
 #include "datapath/port/fault_port.h"
+#include "datapath/port/port.h"
 #include "verbs/control/device.h"
 
 namespace urnic::control {

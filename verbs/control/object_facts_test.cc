@@ -1,5 +1,6 @@
 // What `urnic show` is told of the objects of a loopback device.
 
+#include "datapath/engine/engine.h"
 #include "verbs/control/object_facts.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,8 @@
 // Two devices on one port: what they share, what each has for itself, and what
 // the iWARP device does not offer.
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "verbs/control/open_nic.h"
 
 #include <fcntl.h>

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "datapath/port/port.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
 #include "verbs/control/pd.h"

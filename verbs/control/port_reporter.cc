@@ -1,6 +1,7 @@
 #include "verbs/control/port_reporter.h"
 
 #include "absl/strings/str_cat.h"
+#include "datapath/port/port.h"
 #include "verbs/control/debug_log.h"
 
 namespace urnic::control {

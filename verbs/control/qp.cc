@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/engine.h"
+#include "datapath/engine/environment.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/roce_qp.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "datapath/engine/engine.h"
 #include "verbs/abi/rnic_abi.h"
 
 namespace urnic::control {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "datapath/engine/engine.h"
 #include "verbs/control/control_commands.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"

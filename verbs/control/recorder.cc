@@ -18,6 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "datapath/engine/engine.h"
 #include "datapath/engine/environment.h"
 #include "datapath/guest/engine_thread.h"
 #include "ras/errors/error_code.h"

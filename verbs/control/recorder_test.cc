@@ -1,5 +1,6 @@
 // What the flight recorder of a loopback device leaves behind.
 
+#include "datapath/engine/engine.h"
 #include "verbs/control/recorder.h"
 
 #include <gmock/gmock.h>

@@ -14,7 +14,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "datapath/guest/engine_thread.h"
+#include "datapath/port/port.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "verbs/control/debug_log.h"

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "datapath/engine/environment.h"
+#include "datapath/engine/rud_window.h"
 #include "ras/errors/refusal.h"
 #include "ras/marks/marked_block.h"
 #include "transport/wire/rud.h"

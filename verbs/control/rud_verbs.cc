@@ -1,6 +1,8 @@
 #include "verbs/control/rud_verbs.h"
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/rud_window.h"
 #include "ras/errors/refusal.h"
 #include "transport/wire/address_text.h"

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "datapath/port/port.h"
 #include "ras/errors/error_code.h"
 #include "ras/facts/facts.h"
 #include "ras/metrics/counters.h"
 #include "ras/metrics/verdict_layer.h"
+#include "transport/cc/round_trip_counts.h"
 #include "verbs/control/limits.h"
 #include "verbs/control/open_nic.h"
 #include "verbs/control/owner.h"

@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "ras/metrics/counters.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/owner.h"
 #include "verbs/libc/file_size_signal.h"

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "ras/errors/error_code.h"
 #include "ras/facts/facts.h"
 #include "ras/history/history.h"
