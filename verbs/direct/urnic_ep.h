@@ -31,9 +31,10 @@
  * - Memory of the peer that was deregistered, or a remote PVO that was never
  *   valid. The window of the peer fails, as in document C, and cannot tell us.
  *   The peer is lost for us (URNIC_EP_PEER_LOST), and we are lost for the peer.
- *   Small writes in the same packet fail, too. If the peer's job has no other
- *   registration, the peer's RNIC drops the packets silently instead, and the
- *   operation does not end before the peer is removed or lost.
+ *   Small writes in the same packet fail, too. If the PVO's table does not
+ *   belong to the job, as after the job's last registration has ended, the
+ *   peer's RNIC drops the packets silently instead. Then the operation does not
+ *   end before the peer is removed or lost.
  * - Memory of the peer without the rights, or an access that crosses the end of
  *   a registration. Only the operation fails (URNIC_EP_REFUSED). But each
  *   packet is checked alone, and one that lies wholly behind the last page of
