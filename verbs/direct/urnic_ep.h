@@ -14,8 +14,8 @@
  *   urnic_ep_open()
  *   urnic_ep_address(): give this address to the peers, by any means
  *   urnic_ep_add_peer(): add a peer by its address; both ends must do so
- *   urnic_ep_register(): returns a PVO, which names the memory here and to
- * peers urnic_ep_write(), _read(), _send() ... urnic_ep_poll(): events
+ *   urnic_ep_register(): returns a PVO, by which all refer to the memory
+ *   urnic_ep_write(), _read(), _send() ... urnic_ep_poll(): events
  *
  * Operations complete in any order, and messages are delivered in any order.
  * Each operation that was accepted ends with one event. A write is complete
