@@ -9,7 +9,7 @@
 //     handler:  ready = 1; Deliver(), for each of its windows; look at the
 //               FIFOs once more; sleep
 //     Deliver:  is a handler ready? pending 1 -> 0? is an entry unread?
-//               ready 1 -> 0? then tell it
+//               ready 1 -> 0? then wake it
 //
 // All steps are sequentially consistent, so at least one of the RNIC and the
 // handler sees what the other has done. If a thread has taken `pending` and

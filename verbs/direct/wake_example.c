@@ -9,7 +9,8 @@
  *   cc -o wake_example wake_example.c -lpthread $(pkg-config --cflags --libs
  *      urnic-dv)
  *   URNIC_PORTS='ring:t:a|10.9.0.1/24;ring:t:b|10.9.0.2/24' urnic run --
- *      ./wake_example */
+ *      ./wake_example
+ */
 
 #define _POSIX_C_SOURCE 200809L
 

@@ -5,7 +5,7 @@
 // Each end has one or several windows, one per NIC. The network may lose and
 // reorder packets.
 //
-//   a program gives its Address() to others, by any means, and adds theirs
+//   programs exchange their Address() by any means, and add each other
 //   Write(), Read(), Send() ──► units on lanes ──► commands in the send FIFOs
 //   receive FIFOs ──► Poll() ──► events
 //

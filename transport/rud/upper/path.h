@@ -7,8 +7,8 @@
 //    ▲                          ▲                         │ an answer: living
 //    └──── dead_after of silence ──────────────────────────┘
 //
-// A path begins as dead. A path that is not living gets probes. It gets new
-// units only if no path lives.
+// A path begins as dead. A dead path gets only probes. A suspect path gets
+// probes, and new units only if no path lives.
 
 #include <algorithm>
 #include <cstdint>
