@@ -30,7 +30,7 @@ class RudSender {
 
   void Serve(Network* network) { network_ = network; }
 
-  // No room for frames to ourselves. Any packet may be one.
+  // There is no room for frames to ourselves, and any packet may become one.
   bool IsBlocked() const { return tx_->loop_room() == 0; }
 
   // Sends up to `room` packets, and returns the number of frames. If there were
