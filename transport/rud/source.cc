@@ -334,7 +334,7 @@ bool Source::SendReadPacket(TxPacket& out) {
 
 uint32_t Source::Transmit(std::span<TxPacket> packets) {
   uint32_t count = 0;
-  uint32_t without_packet = 0;  // commands; these cost time, too
+  uint32_t without_packet = 0;  // commands, which also cost time
   while (count < packets.size() && !failed_) {
     TxPacket& out = packets[count];
     out.third_peer = 0;

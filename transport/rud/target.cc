@@ -70,8 +70,8 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   const uint64_t tid = packet.transfer().tid.value();
   const bool is_new = tid != context.tid;
   const bool is_third = packet.type == wire::RudType::kThirdData;
-  // A context of the owner's read accepts only data from the source of this
-  // read.
+  // A context of the owner's read accepts only answers to this read: no other
+  // transfer, no third-party data, nothing from a group.
   if (IsBusy(context)) {
     if (is_new || is_third || packet.group != nullptr || !IsReading(context))
       return RxVerdict::kRudBusy;

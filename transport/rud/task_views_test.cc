@@ -15,7 +15,7 @@
 namespace urnic::rud {
 namespace {
 
-// The same code, from which the next classes make mistakes.
+// The same code with public members, for the mistakes below.
 struct OpenViews {
   void Begin(uint32_t task) { live.fetch_or(uint64_t{1} << task); }
   void End(uint32_t task) {
