@@ -40,7 +40,7 @@ void RudReceiver::OnFragments(const wire::FrameView& last, rte_mbuf* frame) {
   view.payload_bytes = datagram.bytes;
   if (datagram.marked) view.tos |= wire::kEcnCongestionExperienced;
   OnFrame<Sink>(view, frame);
-  // The next one takes the same memory.
+  // The next packet uses the same memory.
   Finish<Sink>();
 }
 
@@ -91,7 +91,7 @@ RxVerdict RudReceiver::Take(const wire::FrameView& view, rud::RxPacket& packet,
   const RxVerdict form =
       wire::ParseRud(view.payload, view.payload_bytes, packet);
   if (form != RxVerdict::kAccept) return form;
-  packet.third_peer = 0;  // its place has had another packet
+  packet.third_peer = 0;  // left from an earlier packet
   packet.group = nullptr;
   packet.marked = view.congestion_experienced();
   if (__builtin_expect(is_multicast, 0)) {

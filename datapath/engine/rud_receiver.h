@@ -1,9 +1,10 @@
 #pragma once
 
-// Packets of RUD that arrive: finds their window and their sender, and gives
-// the window those of a burst together. Token holder only. All but a look at
-// whether there are packets is in a file of its own: with it in the loop's, GCC
-// inlined less of RoCE, which took 32 instructions more for each write.
+// Handles RUD packets that arrive: finds the window and the peer of each, and
+// gives each window its packets of a burst together. Token holder only. Except
+// for the check whether there are packets, the code is in a file of its own.
+// When it was in the engine's loop, GCC inlined less of RoCE, and each write
+// took 32 instructions more.
 
 #include <rte_mbuf.h>
 
@@ -28,11 +29,12 @@ class RudReceiver {
 
   void Serve(Network* network) { network_ = network; }
 
-  // A frame that ParseFrame() has called kRud. It lives until Finish().
+  // A frame for which ParseFrame() has returned kRud. It must stay valid until
+  // Finish().
   template <typename Sink>
   void OnFrame(const wire::FrameView& view, rte_mbuf* frame);
 
-  // The last frame of a packet that came in fragments.
+  // The last fragment of a packet that is now complete.
   template <typename Sink>
   [[gnu::cold]] void OnFragments(const wire::FrameView& last, rte_mbuf* frame);
 
@@ -48,24 +50,24 @@ class RudReceiver {
   void FinishBurst();
   RxVerdict Take(const wire::FrameView& view, rud::RxPacket& packet,
                  RudWindow*& window);
-  // Adds packets_[count_], which is for this window.
+  // Adds packets_[count_] to the packets of this window.
   template <typename Sink>
   void Add(RudWindow* window, rte_mbuf* frame);
-  // Adds packets_[count_] for each member of its group that takes it.
+  // Adds packets_[count_] to the packets of each member of its group.
   template <typename Sink>
   [[gnu::cold]] RxVerdict OnGroup(const wire::FrameView& view, rte_mbuf* frame);
 
   FlowScheduler* const flows_;
   TracedSink* const sink_;
   Network* network_ = nullptr;
-  RudWindow* window_ = nullptr;  // of the packets
+  RudWindow* window_ = nullptr;  // of the packets below
   uint32_t count_ = 0;
-  // The last place is for a packet that turns out to be of another window.
+  // The last place is for a packet that turns out to be for another window.
   rud::RxPacket packets_[rud::kBurstMax + 1];
-  // A packet has one, or as many as its list has writes.
+  // A packet has one, or, with a list, one per write.
   Placement placements_[4 * rud::kBurstMax];
   rte_mbuf* frames_[rud::kBurstMax];
-  // A packet that came in fragments.
+  // Room for a packet that came in fragments.
   const std::unique_ptr<uint8_t[]> datagram_ =
       std::make_unique_for_overwrite<uint8_t[]>(wire::kRoceMaxBytes);
 };

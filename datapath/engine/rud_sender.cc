@@ -9,7 +9,7 @@ namespace {
 // Payloads from this size on are hashed while they are copied.
 constexpr uint32_t kHashOnTheWay = 512;
 
-// The source port is the path: a network with several hashes it.
+// The source port selects the path: a network with several paths hashes it.
 void WritePorts(uint8_t* udp, uint8_t path) {
   constexpr uint16_t kFirst = 0xc000;
   auto& ports = *reinterpret_cast<wire::Udp*>(udp);
@@ -19,7 +19,7 @@ void WritePorts(uint8_t* udp, uint8_t path) {
   ports.dst_port = wire::Be<uint16_t>(wire::kRudUdpPort);
 }
 
-// A word is stored, since a word will be read.
+// Stores a whole word, because a word is read next.
 void SetKey(uint8_t* base, uint32_t key) {
   constexpr size_t kAt = offsetof(wire::RudBase, key);
   static_assert(offsetof(wire::RudBase, window) == kAt + sizeof(key));
@@ -34,7 +34,7 @@ void SetKey(uint8_t* base, uint32_t key) {
 [[gnu::always_inline]] inline void RudSender::Push(const RudPeer& peer,
                                                    rte_mbuf* frame) {
   if (peer.path.loopback) return tx_->PushToOurselves(frame);
-  // Members of the group may be here, too.
+  // Members of the group may also be on this device.
   if (__builtin_expect(peer.path.multicast, 0) &&
       !network_->rud_groups().MembersOf(peer.path.remote).empty() &&
       !tx_->PushCopyToOurselves(frame)) {
@@ -145,7 +145,7 @@ uint32_t RudSender::Send(RudWindow& window, uint32_t room, Sink& sink) {
   uint32_t sent = 0;
   bool fragmented = false;
   for (const rud::TxPacket& packet : std::span(slots_).first(count)) {
-    // Others have then taken its place.
+    // Fragments may have taken the room of this packet.
     if (__builtin_expect(fragmented, 0) && !HasRoom()) {
       ++counters_->tx_fragments_lost;
       continue;
@@ -153,7 +153,7 @@ uint32_t RudSender::Send(RudWindow& window, uint32_t room, Sink& sink) {
     fragmented |= packet.payload_bytes > window.max_payload();
     sent += SendOne(window, packet, sink);
   }
-  // The caller gives what it has left to others.
+  // The caller gives the rest of the room to others.
   return fragmented ? room : sent;
 }
 

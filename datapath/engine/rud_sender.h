@@ -1,7 +1,7 @@
 #pragma once
 
-// Turns packets of RUD windows into frames, for the port or for ourselves. The
-// counterpart of RudReceiver. Token holder only.
+// Turns the packets of RUD windows into frames, for the port or for ourselves.
+// The counterpart of RudReceiver. Token holder only.
 
 #include <rte_mbuf.h>
 
@@ -30,31 +30,31 @@ class RudSender {
 
   void Serve(Network* network) { network_ = network; }
 
-  // Any packet may go to ourselves.
+  // There is no room for frames to ourselves, and any packet may become one.
   bool IsBlocked() const { return tx_->loop_room() == 0; }
 
-  // Sends up to `room` packets; returns how many frames were made, or all of
-  // `room` if there were fragments, which may be more. The caller settles the
-  // window. `sink`: that of the burst. REQUIRES: room <=
-  // tx->empty_frames(), and the port accepts as many.
+  // Sends up to `room` packets, and returns the number of frames. If there were
+  // fragments, which may be more, it returns `room`. The caller settles the
+  // window afterwards. `sink`: that of the burst. REQUIRES: room <=
+  // tx->empty_frames(), and the port accepts that many.
   template <typename Sink>
   uint32_t Send(RudWindow& window, uint32_t room, Sink& sink);
 
  private:
   template <typename Sink>
   uint32_t SendOne(RudWindow& window, const rud::TxPacket& packet, Sink& sink);
-  // A packet that is longer than the link's; `bytes` from the base header to
-  // the CRC. How many frames were made: fewer than it needs if there is no
-  // room, and then it is lost.
+  // Sends a packet that is longer than the link's in fragments. `bytes`: from
+  // the base header to the CRC. Returns the number of frames. If there is not
+  // enough room for all, the packet is lost.
   template <typename Sink>
   [[gnu::cold]] uint32_t SendFragments(RudWindow& window, const RudPeer& peer,
                                        const rud::TxPacket& packet,
                                        uint16_t bytes, Sink& sink);
   void Push(const RudPeer& peer, rte_mbuf* frame);
-  // There may be none after fragments.
+  // Whether there is room for another frame. After fragments, there may be
+  // none.
   [[gnu::cold]] bool HasRoom();
-  // Writes all of a frame but its padding. False: the payload's memory is not
-  // mapped.
+  // Writes a frame without padding. False: the payload's memory is not mapped.
   bool Build(const RudPeer& peer, const rud::TxPacket& packet, uint16_t bytes,
              uint8_t* start);
 
@@ -64,7 +64,7 @@ class RudSender {
   Network* network_ = nullptr;
   rud::TxPacket slots_[rud::kBurstMax];
   uint8_t headers_[rud::kBurstMax][rud::kMaxHeaderBytes];
-  // A frame before it is divided into fragments.
+  // A packet before it is divided into fragments.
   const std::unique_ptr<uint8_t[]> whole_ =
       std::make_unique_for_overwrite<uint8_t[]>(
           wire::HeaderTemplate::kMaxBytes + wire::kRoceMaxBytes);

@@ -1,11 +1,11 @@
 #pragma once
 
-// When a window of RUD tells the handlers that it is bound to (document C,
-// interrupts). A window without handlers has none of this, and its packets pay
-// for one comparison per burst.
+// Decides when a RUD window wakes the handlers that it is bound to (interrupts
+// of document C). A window without handlers does not have this object: each
+// burst only pays for one comparison.
 //
-// Threads. The holder of the token, except for Deliver(). The list of handlers
-// is changed by a thread that holds the token and excludes Deliver().
+// Threads: the holder of the token, except for Deliver(). Bind() is called by a
+// thread that also excludes Deliver().
 
 #include <atomic>
 #include <cstdint>
@@ -21,16 +21,16 @@
 namespace urnic {
 
 struct WakeRules {
-  // So many entries that the program has not returned; kNever: only the time
-  // counts.
+  // Wake a handler when the program has not returned this number of entries.
+  // kNever: only the time counts.
   static constexpr uint32_t kNever = UINT32_MAX;
   uint32_t entries = 1;
-  // Or, if not 0, an entry that has waited for so long. It may be less: the
-  // time begins with the first entry after the last notice.
+  // If not 0, also when an entry has waited for this time. It may wait less:
+  // the time begins with the first entry after the last wake-up.
   Duration delay;
-  // A transfer that the window will be told of has begun to arrive: its first
-  // packet is not in memory yet, so the wake-up and the placement overlap. Only
-  // a hint: it does not wait for a handler.
+  // Also when the first packet of a transfer that notifies the target arrives.
+  // The packet is not in memory yet, so waking up and placing overlap. This is
+  // only a hint: if no handler is ready, none is woken later.
   bool early = false;
 };
 
@@ -42,7 +42,7 @@ class RudWakeups {
   RudWakeups(const RudWakeups&) = delete;
   RudWakeups& operator=(const RudWakeups&) = delete;
 
-  // What is in the FIFO already counts, too.
+  // Entries that are already in the FIFO count, too.
   void Bind(const WakeRules& rules,
             std::vector<std::shared_ptr<WakeHandler>> handlers, Time now);
   size_t handlers() const { return handlers_.size(); }
@@ -52,11 +52,11 @@ class RudWakeups {
   void OnPublished(uint32_t published, Time now) {
     if (std::exchange(published_, published) != published) OnEntries(now);
   }
-  // A transfer begins to arrive.
+  // The first packet of a transfer that notifies the target has arrived.
   void OnBegun() {
     if (rules_.early) Hint();
   }
-  // Something else that the program should see, if it sleeps.
+  // Wakes a handler for something else, if one is ready.
   void Hint();
   void OnTimer(Time now);
   Time deadline() const { return deadline_; }
@@ -77,7 +77,7 @@ class RudWakeups {
         .load(std::memory_order_acquire);
   }
 
-  const urnic_queue_indices& indices_;  // the program may write anything there
+  const urnic_queue_indices& indices_;  // the program may write anything to it
   rud::Claim<std::atomic> pending_;
   std::vector<std::shared_ptr<WakeHandler>> handlers_;
   WakeRules rules_;

@@ -35,7 +35,7 @@ size_t RudWindow::AddressHash::operator()(const Address& address) const {
   uint64_t words[4];
   std::memcpy(words, address.local.bytes.data(), sizeof(address.local));
   std::memcpy(words + 2, address.remote.bytes.data(), sizeof(address.remote));
-  // Nobody else chooses the peers, so no attacker fills a bucket.
+  // Only the program chooses the peers, so no attacker can fill a bucket.
   return HashKey(HashKey(words[0], words[1], address.window), words[2],
                  words[3]);
 }
@@ -49,7 +49,7 @@ uint32_t RudWindow::AddPeer(const net::Path& path, uint32_t window,
   peer.key = key;
   peer.sent = wire::RudCrcOfAddresses(path.headers.src(), path.remote);
   peer.received = wire::RudCrcOfAddresses(path.remote, path.local);
-  // Nothing comes from the address of a group.
+  // No packet has the address of a group as its source.
   const bool is_heard = !path.multicast;
   URNIC_CHECK(!is_heard || !peers_by_address_.contains(AddressOf(peer)));
   const auto free = std::ranges::find_if(peers_, IsFree);
@@ -61,7 +61,7 @@ uint32_t RudWindow::AddPeer(const net::Path& path, uint32_t window,
     *free = std::move(made);
   }
   if (is_heard) peers_by_address_.emplace(AddressOf(peer), &peer);
-  // Variant 0 is not used: no number is 0.
+  // The upper bits are never 0, so no number is 0.
   peer.number = ((++peers_added_ % kVariants + 1) << kPeerBits) | index;
   return peer.number;
 }
@@ -144,7 +144,7 @@ FlowResult RudWindow::Modify(QpState target, const QpConfig& config,
   target_ = target;
   if (target == QpState::kErr) {
     core_.Fail();
-    told_ = true;  // it was wanted
+    told_ = true;  // because it asked for this
   }
   return SettleAt(sink.now());
 }
@@ -167,7 +167,7 @@ FlowResult RudWindow::Result(Time now) {
   result.state = core_.failed() ? QpState::kErr : target_;
   if (core_.failed() && !std::exchange(told_, true)) {
     result.event = QpEvent::kAccessError;
-    // Nothing will arrive any more.
+    // Nothing more will arrive.
     if (wakeups_ != nullptr) wakeups_->Hint();
   }
   if (wakeups_ != nullptr) {
@@ -178,7 +178,8 @@ FlowResult RudWindow::Result(Time now) {
   return result;
 }
 
-// Document C's table of windows, but for the key: who knows it may send here.
+// The fields of document C's table of windows, except for the key: whoever
+// knows it may send to the window.
 void RudWindow::DescribeWork(Time, FactWriter& facts) const {
   const rud::SendFifo& send = core_.send_fifo();
   const rud::ReceiveFifo& receive = core_.receive_fifo();

@@ -1,9 +1,9 @@
 #pragma once
 
-// An adapter window of RUD (docs/design/0014-rud.md), as the engine sees it:
-// its core, its peers, its contexts. It is a queue pair, because it has a
-// number, states, an owner and a doorbell; but not one of RoCE: its packets are
-// RUD's, and each names its peer.
+// A RUD window (docs/design/0014-rud.md), as the engine sees it: its core, its
+// peers and its contexts. It is a queue pair because it has a number, states,
+// an owner and a doorbell. But it is not a RoCE queue pair: it has its own
+// packets, and a packet may be for any of its peers.
 
 #include <memory>
 #include <optional>
@@ -22,8 +22,8 @@
 
 namespace urnic {
 
-// Of EngineQpConfig. Pool and tables outlive the window, and so does the memory
-// of the rings.
+// What a window needs besides EngineQpConfig. The tables and the memory of the
+// rings outlive the window.
 struct RudWindowConfig {
   uint32_t job = 0;
   uint32_t key = 0;
@@ -31,20 +31,20 @@ struct RudWindowConfig {
   rud::SendFifo send;
   rud::ReceiveFifo receive;
   const rud::TceTables* tces = nullptr;
-  rud::Task task;  // the engine: who takes memory away from it must know
+  rud::Task task;  // the engine, for those who revoke memory
 };
 
-// A window of another host, or of this one, that a window talks to.
+// A peer: a window on this host or another one, or a group.
 struct RudPeer {
   uint32_t number = 0;
   net::Path path;
   uint32_t window = 0;
-  uint32_t key = 0;       // its protection key, which packets to it bear
+  uint32_t key = 0;       // its protection key; in packets to it
   wire::Crc32c sent;      // of the addresses of packets to it
   wire::Crc32c received;  // and from it
 };
 
-// A group of which a window is a member, for the packets of one peer.
+// A group that the window has joined for the packets of one peer.
 struct RudGroup {
   wire::Gid address;
   uint32_t peer = 0;
@@ -58,7 +58,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   // `contexts` outlives the window.
   RudWindow(const EngineQpConfig& config, const RudWindowConfig& window,
             rud::ContextPool* contexts);
-  // Gives back its contexts.
+  // Releases its contexts.
   ~RudWindow() override;
 
   // REQUIRES: kind() is kRudWindow.
@@ -70,30 +70,32 @@ class RudWindow final : public EngineQp, public net::PathUsers {
 
   // --- Control ---------------------------------------------------------------
 
-  // A window that this one may talk to: packets from others are dropped.
-  // Returns its number for urnic_rud_send.peer, which is not used again soon:
-  // answers to the one before must not go to the next. 0: there are kMaxPeers.
-  // A path to a group leads to windows that have joined it, and none of them is
-  // heard by it. REQUIRES: FindPeerBy() finds none with this window and these
-  // addresses.
+  // Adds a window to which this one may send, and from which it accepts
+  // packets. Packets from others are dropped. Returns its number for
+  // urnic_rud_send.peer. 0: there are kMaxPeers. A number is not used again
+  // soon, so that answers to a removed peer do not go to the next one. If
+  // `path` leads to a group, the window may only send to it. REQUIRES:
+  // FindPeerBy() finds no peer with this window and these addresses.
   uint32_t AddPeer(const net::Path& path, uint32_t window, uint32_t key);
-  // Also from the groups in which the window hears it. False: there is none
-  // with this number.
+  // Also leaves the groups that the window has joined for this peer. False: no
+  // peer has this number.
   bool RemovePeer(uint32_t number);
-  // From now on the window takes the peer's packets to this group. False: there
-  // are kMaxGroups. Network::JoinGroup() brings the packets here. REQUIRES:
-  // FindPeer(peer), and FindGroup() finds none with its address and window.
+  // From now on the window accepts the peer's packets to this group.
+  // Network::JoinGroup() makes them arrive. False: there are kMaxGroups.
+  // REQUIRES: FindPeer(peer) finds one, and FindGroup() finds no group with its
+  // address and window.
   bool JoinGroup(const wire::Gid& address, uint32_t peer,
                  const rud::Membership& as);
   bool LeaveGroup(const wire::Gid& address, uint32_t peer);
-  // Of any peer.
+  // For any peer.
   bool IsInGroup(const wire::Gid& address) const;
   std::vector<wire::Gid> GroupsWith(uint32_t peer) const;
   // Nullopt: none is free.
   std::optional<rud::ContextId> AcquireContext();
-  // False: it is not the window's.
+  // False: it does not belong to the window.
   bool ReleaseContext(rud::ContextId id);
-  // Whom it wakes; null: nobody so far. `indices`: of its receive FIFO.
+  // Null: the window was never bound to handlers. `indices`: of its receive
+  // FIFO.
   RudWakeups* wakeups() { return wakeups_.get(); }
   RudWakeups& MakeWakeups(const urnic_queue_indices* indices) {
     wakeups_ = std::make_unique<RudWakeups>(indices);
@@ -109,8 +111,9 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     RudPeer* const peer = peers_[index].get();
     return peer != nullptr && peer->number == number ? peer : nullptr;
   }
-  // Null: the window `number` at these addresses is not a peer. The next packet
-  // is usually from the same one as the last: 100 instructions less.
+  // Null: the window `number` at these addresses is not a peer. Looks at the
+  // peer of the last packet first, which is usually the same: 100 instructions
+  // less.
   const RudPeer* FindPeerBy(const wire::Gid& local, const wire::Gid& remote,
                             uint32_t number) {
     const RudPeer* const peer = last_heard_;
@@ -121,13 +124,13 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     return SearchPeer(local, remote, number);
   }
 
-  // Null: the window does not take packets of this sender to this group.
+  // Null: the window has not joined this group for this sender.
   const RudGroup* FindGroup(const wire::Gid& address, const wire::Gid& remote,
                             uint32_t number) const;
 
-  // Handles the packets of a burst, and executes their effects.
-  // `on_verdict(RxVerdict)` is called for each, in order.
-  // `placements`: memory for them, until they are executed.
+  // Handles the packets of a burst, and executes their effects. Calls
+  // `on_verdict(RxVerdict)` for each packet, in order. `placements`: memory
+  // that it may use.
   template <typename F>
   FlowResult OnBurst(std::span<const rud::RxPacket> packets,
                      std::span<Placement> placements, FlowSink& sink,
@@ -140,8 +143,8 @@ class RudWindow final : public EngineQp, public net::PathUsers {
     core_.FinishBurst();
     return Result(sink.now());
   }
-  // The payload of the packets must be copied while a use of task() exists that
-  // began before.
+  // REQUIRES: a Task::Use of task() exists now, and until the payload of the
+  // packets has been copied.
   uint32_t Transmit(std::span<rud::TxPacket> packets) {
     return core_.Transmit(packets);
   }
@@ -174,7 +177,7 @@ class RudWindow final : public EngineQp, public net::PathUsers {
  private:
   static constexpr uint32_t kVariants = 0xffff;
 
-  // Of a peer.
+  // Identifies a peer, or a group and its source.
   struct Address {
     wire::Gid local;
     wire::Gid remote;
@@ -221,12 +224,12 @@ class RudWindow final : public EngineQp, public net::PathUsers {
   const rud::Task task_;
   rud::Window core_;
   QpConfig config_;
-  QpState target_ = QpState::kReset;  // as Modify() has set it
-  bool told_ = false;                 // the owner, that it has failed
+  QpState target_ = QpState::kReset;  // as set by Modify()
+  bool told_ = false;                 // the owner knows that it has failed
   std::vector<std::unique_ptr<RudPeer>> peers_;
   std::unordered_map<Address, RudPeer*, AddressHash> peers_by_address_;
   const RudPeer* last_heard_ = nullptr;  // of peers_
-  // By the group's address and the sender's.
+  // By the address of the group, and address and window of the source.
   std::unordered_map<Address, RudGroup, AddressHash> groups_;
   uint32_t peers_added_ = 0;
   std::vector<uint32_t> owned_;  // contexts

@@ -1,5 +1,6 @@
-// Two RNICs with a window each, over a pair of rings; and one that talks to
-// itself. The rules of the protocol are in transport/rud/window_test.cc.
+// Two RNICs with a window each, connected by a pair of rings, and an RNIC that
+// talks to itself. transport/rud/window_test.cc tests the rules of the
+// protocol.
 
 #include "datapath/engine/rud_window.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr uint32_t kSlotBytes = testing::RudNode::kSlotBytes;
 
-// And what its program does.
+// A node, and what its program does.
 class Node : public testing::RudNode {
  public:
   using RudNode::RudNode;
@@ -23,7 +24,7 @@ class Node : public testing::RudNode {
   uint32_t AddPeer(const net::Path& path, Node& other) {
     return RudNode::AddPeer(path, other.window().qpn(), other.key());
   }
-  // At the same address.
+  // Replaces a peer by another one at the same address.
   void ChangePeer(uint32_t& number, uint32_t peer, uint32_t key) {
     Engine::ControlScope scope(engine());
     const net::Path path = window().FindPeer(number)->path;
@@ -114,7 +115,7 @@ TEST_F(RudWindowTest, AReadBringsTheBytes) {
   EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
 }
 
-// A tells B to send to a window at A's address, which is A itself.
+// A tells B to send to a window at A's address: to A itself.
 TEST_F(RudWindowTest, AThirdWindowIsFoundByItsAddressAndNumber) {
   std::iota(b_.memory(), b_.memory() + 65536, uint8_t{90});
   urnic_rud_send command = Command(URNIC_RUD_THIRD_READ, 5000);
@@ -222,7 +223,7 @@ TEST_F(RudWindowTest, AWindowInErrDropsPacketsAndFlushesCommands) {
   EXPECT_EQ(b_.StatusOf(0), URNIC_RUD_FLUSHED);
 }
 
-// The network brings a packet of a group to all ports.
+// The network delivers a packet to a group to all ports.
 TEST_F(RudWindowTest, AGroupIsHeardByItsMembersOnly) {
   const wire::Gid group = wire::Gid::FromIpv4(0xef010203);
   const auto path = a_.nic().ResolvePath(
@@ -270,7 +271,7 @@ TEST_F(RudWindowTest, AGroupHasAPlaceForEachSource) {
   const uint32_t to_other = window.AddPeer(path, other, 1);
   ASSERT_TRUE(window.JoinGroup(group, to_a_, {0x67, {}, b_.pvo(), 4096}));
   ASSERT_TRUE(window.JoinGroup(group, to_other, {0x68, {}, b_.pvo(), 8}));
-  // Of the membership; 0: there is none.
+  // The key of the membership; 0: there is none.
   const auto key_for = [&](uint32_t source) {
     const RudGroup* const found = window.FindGroup(group, a_.gid(), source);
     return found == nullptr ? 0 : found->as.key;
@@ -341,7 +342,8 @@ TEST_F(RudFragments, APacketLongerThanTheLinksArrives) {
   EXPECT_GE(b_.count(RxVerdict::kRudFragments), 1u);
 }
 
-// Short packets leave behind long ones, as long as there are frames for them.
+// Short packets are sent behind long ones, as long as there are frames for
+// them.
 TEST_F(RudFragments, LongAndShortPacketsShareABurst) {
   constexpr uint32_t kSizes[] = {20000, 8, 20000, 100, 1000, 9000, 1};
   for (const uint32_t bytes : kSizes) a_.Post(Packet(bytes));
@@ -350,8 +352,8 @@ TEST_F(RudFragments, LongAndShortPacketsShareABurst) {
   for (const uint32_t bytes : kSizes) ExpectAll(bytes, place++);
 }
 
-// More frames than the port's queue has places for, and more than one sender
-// may have in reassembly: short packets arrive all the same.
+// More frames than the port's queue has room for, and more than the reassembly
+// accepts from one sender. Short packets still arrive.
 TEST_F(RudFragments, ManyLongPacketsLeaveRoomForOthers) {
   for (int i = 0; i < 60; ++i) a_.Post(Packet(i % 2 == 0 ? kLong : 8));
   Run();

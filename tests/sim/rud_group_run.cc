@@ -38,7 +38,7 @@ void RudGroupRun::Boot(End& end, uint32_t number) {
   testing::RudEndConfig config;
   config.window = {.number = number, .job = kJob, .key = 0x1234};
   config.address = AddressOf(number);
-  // A context that is given back is soon taken again.
+  // Few contexts, so that one that was released is soon used again.
   config.contexts = kSlots + 2;
   end.small_fifo = random_.OneIn(4);
   config.receive_entries = end.small_fifo ? 4 : 256;
@@ -125,8 +125,9 @@ void RudGroupRun::Join(Member& member) {
                          member.bytes}};
 }
 
-// Old packets of the group are not for them: their key says so, or the tids
-// that the contexts begin with.
+// Takes other contexts, for some slots or for all. Old packets of the group are
+// not accepted on them: the group's key is new, or the contexts begin with
+// larger tids.
 uint32_t RudGroupRun::TakeContexts(Member& member, bool key_is_new) {
   PollMember(member);
   PumpMember(member);
@@ -171,7 +172,7 @@ void RudGroupRun::Disturb() {
                [this] { Disturb(); });
 }
 
-// It leaves, or takes other contexts, or both, and its RNIC knows only later.
+// A member leaves, or takes other contexts, or both. Its RNIC is told later.
 void RudGroupRun::DisturbMember(Member& member) {
   ++stats_.rejoins;
   const bool leaves = random_.OneIn(2);
@@ -250,8 +251,8 @@ void RudGroupRun::PumpMember(Member& member) {
 }
 
 void RudGroupRun::AtSource(const std::vector<RudInbox::Packet>& burst) {
-  // The IP header says who has sent it; here the packet does, unless it is
-  // damaged.
+  // The IP header would say who has sent a packet. Here the packet itself does,
+  // unless it is damaged.
   for (const Member& member : members_) {
     const uint32_t number = member.rnic->config().window.number;
     std::vector<RudInbox::Packet> own;
@@ -307,8 +308,8 @@ void RudGroupRun::Replay(End& end) {
 
 // --- The rules ---------------------------------------------------------------
 
-// The source has dropped an answer: it may not be one to a group that it waits
-// for.
+// The source has dropped an answer as stale. It must not be one to a transfer
+// to the group that still waits for answers.
 void RudGroupRun::CheckStale(const RudInbox::Packet& bytes) {
   const auto is_awaited = [this](const wire::RudContext& context,
                                  uint64_t tid) {
@@ -335,7 +336,7 @@ void RudGroupRun::CheckStale(const RudInbox::Packet& bytes) {
   Require(is_stale, "an answer of a member is taken for an old one");
 }
 
-// What the member has of the transfer, or of a newer one.
+// What the member has received of the transfer, or of a newer one.
 RudGroupRun::Held& RudGroupRun::HeldOf(Member& member, const Transfer& transfer,
                                        uint64_t number) {
   Held& held = member.held[transfer.slot];
@@ -345,7 +346,7 @@ RudGroupRun::Held& RudGroupRun::HeldOf(Member& member, const Transfer& transfer,
 
 void RudGroupRun::OnPlaced(Member& member, const Placement& placement,
                            const rud::RxPacket& packet) {
-  // The program runs, too.
+  // The program may run meanwhile.
   if (random_.OneIn(4)) PollMember(member);
   const auto begin =
       reinterpret_cast<uint64_t>(member.memory.data()) + kGuardBytes;
@@ -375,12 +376,12 @@ void RudGroupRun::OnPlaced(Member& member, const Placement& placement,
   held.placed |= bit;
 }
 
-// Somebody is told that a transfer is complete at the member.
+// Source or member is told that a transfer is complete at the member.
 void RudGroupRun::OnTold(Member& member, uint64_t number) {
   const Transfer& transfer = transfers_.at(number);
   Require(!transfer.is_outside, "complete outside the group's memory");
   Held& held = HeldOf(member, transfer, number);
-  // The program was slow.
+  // The program was slow: a newer transfer has begun.
   if (held.transfer != number) return;
   held.is_settled = true;
   Require(std::equal(transfer.data.begin(), transfer.data.end(),

@@ -1,27 +1,27 @@
 #pragma once
 
-// A RUD window that writes to a group of three to five others, on networks as
-// in rud_run.h. A slot does one transfer after another: the source writes it
-// once to all, asks those that have not answered after a time-out, and writes
-// to each what it lacks. When the attempts run out, another transfer takes the
-// place of this one. Some transfers are for one member, some reach beyond the
-// group's memory, and some packets name a context that nobody has. Members
-// leave and come back, and take other contexts; now and then the group has
-// another key. One member may have less memory than the others, or lose some.
-// The rules:
+// Simulates a RUD window that writes to a group of three to five others, on
+// networks as in rud_run.h. A slot does one transfer after another. The source
+// writes it once to all, asks those that have not answered after a time-out,
+// and retransmits to each what it has missed. When the attempts are used up,
+// another transfer takes the place of this one. Some transfers are for one
+// member, some reach beyond the group's memory, and some packets are for a
+// context that nobody has. Members leave, return, and take other contexts; now
+// and then the group's key changes. One member may have less memory than the
+// others, or lose some. The rules:
 //
-//   - a byte is placed only in the group's memory, only for a transfer that the
-//     member shall have, only at its place and once, and has its value;
-//   - nothing is placed of a transfer that is older than another that the
-//     member has begun, nor after source or member were told that it is
-//     complete or that memory was refused, nor of attempts before the one whose
-//     answer says what the member has;
-//   - who is told of a completion finds all bytes in that member's memory; the
-//     member is told once, and so is the source of what is for one;
-//   - the source takes every member's answer until it begins another transfer,
-//     in whatever order they come, and names the attempt that was answered;
-//   - packets from before a change of the key, or for a former owner of a
-//     context, change nothing and come to no FIFO;
+//   - a byte is placed only in the group's memory, only for a transfer to this
+//     member, only at its place, only once, and with the right value;
+//   - nothing is placed of a transfer if the member has begun a newer one, if
+//     source or member were told that it is complete or that access to memory
+//     was refused, or of an attempt older than one whose state was reported;
+//   - if a completion is reported, all bytes are in that member's memory; the
+//     member is told once, and so is the source of a transfer to one member;
+//   - the source accepts every member's answer until it begins another
+//   transfer,
+//     in any order, and reports the attempt that was answered;
+//   - packets from before a change of the key, or for an earlier owner of a
+//     context, change nothing and arrive in no FIFO;
 //   - no window fails, and no command is refused;
 //   - when the network works again, all transfers end at all members.
 
@@ -47,10 +47,10 @@ struct RudGroupStats {
   uint64_t attempts = 0;
   uint64_t repairs = 0;  // attempts for one member
   uint64_t refused = 0;
-  uint64_t given_up = 0;  // the attempts were used up
-  uint64_t restarts = 0;  // for this or another reason
+  uint64_t given_up = 0;  // restarts because attempts were used up
+  uint64_t restarts = 0;  // transfers that were begun again
   uint64_t rejoins = 0;
-  uint64_t keys = 0;     // of the group, after the first
+  uint64_t keys = 0;     // changes of the group's key
   uint64_t packets = 0;  // of FIFO mode
   std::array<uint64_t, kRxVerdictCount> verdicts = {};
 };
@@ -81,21 +81,21 @@ class RudGroupRun {
     bool small_fifo = false;
     std::optional<RudInbox> inbox;
   };
-  // What a member has of a slot, as the oracle sees it.
+  // What a member has received in a slot, according to the oracle.
   struct Held {
-    uint64_t transfer = 0;  // the newest
-    uint64_t fence = 0;     // nothing of smaller tids is placed
-    uint64_t placed = 0;    // a bit for each packet
+    uint64_t transfer = 0;  // the newest one
+    uint64_t fence = 0;     // nothing with a smaller tid may be placed
+    uint64_t placed = 0;    // packets, a bit for each
     bool is_settled = false;
     bool was_told = false;
   };
   struct Member : End {
     uint32_t bit = 0;    // in sets of members
     uint64_t bytes = 0;  // of the group's memory here
-    rud::Pvo own;        // that memory
-    rud::Pvo wide;       // the same, with what is before and behind it
+    rud::Pvo own;        // of that memory
+    rud::Pvo wide;       // with the guards before and behind it
     bool loses_memory = false;
-    uint64_t epoch = 0;  // of the key that it has
+    uint64_t epoch = 0;  // of its key
     std::array<rud::ContextId, kSlots> contexts;
     std::array<Held, kSlots> held;
     std::optional<Link> down;
@@ -137,9 +137,9 @@ class RudGroupRun {
     return wire::RudAllPackets(
         wire::RudPackets(transfer.bytes, transfer.stride));
   }
-  // The member has not all of the memory that it goes to. A PVO beyond a
-  // registration may be one of another, and fail the window, so it is written
-  // to the group only.
+  // The member does not have all of the transfer's memory. Such a transfer is
+  // only written to the group: a PVO behind a registration may belong to
+  // another one, or make the window fail.
   static bool IsBeyond(const Member& member, const Transfer& transfer) {
     return transfer.is_outside ||
            transfer.offset + transfer.bytes > member.bytes;
@@ -151,7 +151,8 @@ class RudGroupRun {
   // The program of the source.
   void Begin(uint32_t slot);
   void Start(uint32_t slot);
-  // Another transfer instead of those of some slots: a bit for each.
+  // Begins other transfers in some slots, a bit for each, instead of the
+  // current ones.
   void Restart(uint32_t slots);
   void Finish(uint32_t slot);
   Transfer& TransferOf(const Slot& slot) {
@@ -173,7 +174,8 @@ class RudGroupRun {
 
   // The programs of the members.
   void Join(Member& member);
-  // The slots of which it has lost what has arrived: a bit for each.
+  // Returns the slots in which the member has lost what it had received, a bit
+  // for each.
   uint32_t TakeContexts(Member& member, bool key_is_new);
   void Disturb();
   void DisturbMember(Member& member);
@@ -188,7 +190,7 @@ class RudGroupRun {
   void Count(const std::vector<RxVerdict>& verdicts);
   void PollSource();
   void PollMember(Member& member);
-  // Now, or later if the FIFO shall be full.
+  // Polls now, or later so that the FIFO gets full.
   template <typename Poll>
   void PollSoon(const End& end, Poll poll);
   void Replay(End& end);
@@ -207,9 +209,9 @@ class RudGroupRun {
   rud::Pvo source_pvo_;
   rud::ContextId spare_;  // of the source
   std::array<Member, kMostMembers> all_members_;
-  std::span<Member> members_;  // those that there are
+  std::span<Member> members_;  // those in use
   std::array<Slot, kSlots> slots_;
-  std::map<uint64_t, Transfer> transfers_;  // by their number
+  std::map<uint64_t, Transfer> transfers_;  // by their numbers
   std::deque<Posted> posted_;
   RudGroupStats stats_;
   uint32_t group_key_ = 0x6e0;

@@ -21,9 +21,9 @@ void RudGroupRun::Begin(uint32_t index) {
   Start(index);
 }
 
-// While packets of the slot's last transfer may be under way.
+// Begins a transfer while packets of the slot's last one may be in flight.
 void RudGroupRun::Start(uint32_t index) {
-  // They are not of this one's bytes.
+  // Sends these packets before their bytes are overwritten.
   PumpSource();
   Slot& slot = slots_[index];
   slot.tid = ++transfer_ * kAttempts;
@@ -43,7 +43,7 @@ void RudGroupRun::Start(uint32_t index) {
   transfer.offset = OffsetOf(index);
   transfer.members = (1u << members_.size()) - 1;
   if (faulty_ && transfer.bytes != 0 && random_.OneIn(16)) {
-    // No packet of it is inside.
+    // No packet of the transfer is inside the group's memory.
     transfer.is_outside = true;
     const uint64_t first = std::min<uint64_t>(transfer.bytes, transfer.stride);
     transfer.offset = random_.OneIn(2)
@@ -142,11 +142,11 @@ void RudGroupRun::Ask(const Member& member, uint32_t index) {
   command.notify = 0;
   command.peer = command.window = member.rnic->config().window.number;
   command.context = member.contexts[index].value();
-  // The answer to a command before this one may have come.
+  // The transfer may already have ended by the answer to an earlier command.
   Post(command, TransferOf(slots_[index]).is_single);
 }
 
-// All members drop it.
+// Posts a write that all members drop.
 void RudGroupRun::PostForNobody() {
   urnic_rud_send command = {};
   command.opcode = URNIC_RUD_WRITE;
@@ -215,7 +215,7 @@ void RudGroupRun::OnTimeOut(uint32_t index, uint64_t timer) {
   for (const Member& member : members_) {
     if ((slot.missing & member.bit) == 0) continue;
     ++slot.tid;
-    // What has one packet is sent again at once.
+    // A transfer of one packet is retransmitted at once.
     if (!IsBeyond(member, transfer) && AllOf(transfer) == 1) {
       PostTo(member, index, 1);
     } else {
@@ -262,7 +262,7 @@ void RudGroupRun::OnCompletion(Member& member, uint32_t index) {
   const bool again = std::exchange(slot.was_told, true);
   Require(!again || !TransferOf(slot).is_single || slot.tid % kAttempts != 0,
           "the source is told twice");
-  // It may come again.
+  // The completion may come twice.
   if ((slot.missing & member.bit) == 0) return;
   ++stats_.completions;
   slot.missing &= ~member.bit;

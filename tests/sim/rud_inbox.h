@@ -1,7 +1,7 @@
 #pragma once
 
-// Packets on their way into a RUD window of a simulated RNIC: the link's
-// faults; they arrive in bursts, and old ones come again.
+// Packets in flight to a RUD window of a simulated RNIC: the faults of the
+// link, arrival in bursts, and old packets that arrive again.
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace urnic::sim {
 
-// Of three windows and more; mostly with all faults.
+// A link for simulations of three or more windows, mostly with all faults.
 inline LinkConfig MakeRudLink(Random& random) {
   LinkConfig link;
   link.delay = Duration::Microseconds(5 + random.Below(100));
@@ -29,7 +29,7 @@ inline LinkConfig MakeRudLink(Random& random) {
 class RudInbox {
  public:
   using Packet = std::vector<uint8_t>;
-  // All outlive the inbox, which stays where it is.
+  // All outlive the inbox, which must not move.
   RudInbox(World* world, Random* random,
            std::function<void(const std::vector<Packet>&)> on_burst)
       : world_(*world), random_(*random), on_burst_(std::move(on_burst)) {}
@@ -45,7 +45,8 @@ class RudInbox {
                    [this] { Deliver(); });
     }
   }
-  // A packet that has arrived before, perhaps long ago. False: none has.
+  // A packet from before, perhaps a very old one, arrives again. False: there
+  // is none.
   bool Replay() {
     if (history_.empty()) return false;
     OnArrival(history_[random_.Below(history_.size())]);

@@ -1,5 +1,5 @@
-// rud_sim [--seeds=A..B]: runs the simulators of RUD, for two windows, for
-// three, and for groups. For a core that was broken on purpose (mutants.bzl),
+// rud_sim [--seeds=A..B]: runs the simulators of RUD for two windows, three
+// windows, and groups. For a core that was broken on purpose (mutants.bzl),
 // `--expect-violation` inverts the exit status.
 
 #include <cinttypes>
@@ -15,7 +15,7 @@
 namespace urnic::sim {
 namespace {
 
-// What must have happened, or the rules were not tried.
+// If one of these never happened, the rules were not tried.
 constexpr RxVerdict kWanted[] = {
     RxVerdict::kAccept,           RxVerdict::kRudStale,
     RxVerdict::kRudDuplicate,     RxVerdict::kRudAnsweredAgain,

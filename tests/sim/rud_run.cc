@@ -49,7 +49,7 @@ LinkConfig RudRun::MakeLink() {
   return link;
 }
 
-// With the numbers that it had before, but other seeds.
+// Starts an end with the same numbers as before, but another seed.
 void RudRun::Boot(End& end, uint32_t number) {
   testing::RudEndConfig config;
   config.window = {.number = number, .job = kJob, .key = 0x1234};
@@ -125,8 +125,8 @@ void RudRun::Begin(End& end, uint32_t index) {
   --left_;
   Slot& slot = end.slots[index];
   End& other = Other(end);
-  // Contexts and registrations change their owner from time to time, while old
-  // packets for them are under way.
+  // From time to time contexts change their owner while old packets for them
+  // are in flight.
   if (slot.needs_contexts || random_.OneIn(4)) {
     end.rnic->Release(slot.own);
     other.rnic->Release(slot.peers);
@@ -170,7 +170,8 @@ void RudRun::Post(End& end, uint32_t index, uint8_t opcode, uint64_t packets) {
   command.tid = slot.tid;
   slot.asks = opcode == URNIC_RUD_ASK_STATE;
   if (!slot.asks) {
-    // The target of a read is here, and must know. The source of a write is.
+    // This end must be notified: it is the target of a read, or the source of a
+    // write.
     command.notify =
         slot.is_read ? URNIC_RUD_NOTIFY_TARGET : URNIC_RUD_NOTIFY_SOURCE;
     if (slot.target_wanted) {
@@ -198,8 +199,8 @@ void RudRun::OnTimeOut(End& end, uint32_t index, uint64_t timer) {
   if ((slot.tid & 0xff) == 0xff) {
     Require(faulty_,
             "a transfer does not complete on a network without faults");
-    // All attempts are used up. What is still under way must not meet the next
-    // transfer: that gets other contexts.
+    // All attempts are used up. Packets in flight must not meet the next
+    // transfer, so it gets other contexts.
     slot.needs_contexts = true;
     return Finish(end, index);
   }
@@ -209,7 +210,7 @@ void RudRun::OnTimeOut(End& end, uint32_t index, uint64_t timer) {
        wire::RudAllPackets(wire::RudPackets(slot.bytes, slot.stride)));
 }
 
-// The peer has said what is missing.
+// The peer has told what has arrived: sends the rest.
 void RudRun::Again(End& end, uint32_t index, uint64_t arrived) {
   Slot& slot = end.slots[index];
   const uint64_t all =
@@ -251,7 +252,7 @@ void RudRun::ReceiveBurst(End& end,
        end.rnic->ReceiveBurst(burst, Other(end).rnic->config().address)) {
     ++stats_.verdicts[static_cast<size_t>(verdict)];
   }
-  // A program that is slow to poll has a full FIFO.
+  // The FIFO of a slow program gets full.
   if (!small_fifo_ || !faulty_ || random_.OneIn(3)) {
     Poll(end);
   } else {
@@ -268,7 +269,7 @@ void RudRun::Poll(End& end) {
 
 void RudRun::OnEntry(End& end, const urnic_rud_receive& entry) {
   for (uint32_t i = 0; i < kSlots; ++i) {
-    // As the target of the other's write, or the source of its read.
+    // This end is the target of the other's write, or the source of its read.
     Slot& served = Other(end).slots[i];
     if (served.peers.value() == entry.context && served.is_active &&
         (served.tid >> 8) == (entry.tid >> 8)) {
@@ -287,7 +288,7 @@ void RudRun::OnEntry(End& end, const urnic_rud_receive& entry) {
     }
     Slot& slot = end.slots[i];
     if (slot.own.value() != entry.context || !slot.is_active) continue;
-    // What is complete is complete, whichever attempt it was.
+    // A transfer is complete whichever attempt has completed it.
     if ((entry.tid >> 8) != (slot.tid >> 8)) return;
     switch (entry.type) {
       case URNIC_RUD_GOT_COMPLETION:
@@ -305,7 +306,7 @@ void RudRun::OnEntry(End& end, const urnic_rud_receive& entry) {
         return Again(end, i, entry.arrived);
       case URNIC_RUD_GOT_REFUSAL:
         Require(loses_memory_, "an access is refused");
-        // Another attempt is on its way, and has its own answer.
+        // Another attempt is in flight, and will get its own answer.
         if (entry.tid != slot.tid) return;
         ++stats_.refused;
         return Finish(end, i);
@@ -315,7 +316,7 @@ void RudRun::OnEntry(End& end, const urnic_rud_receive& entry) {
   }
 }
 
-// Some end is told that the transfer is complete.
+// An end is told that the transfer is complete.
 void RudRun::OnTold(Slot& slot, const End& owner) {
   End& end = &owner == &ends_[0] ? ends_[0] : ends_[1];
   const auto index = static_cast<uint32_t>(&slot - end.slots.data());
@@ -333,7 +334,7 @@ void RudRun::OnTold(Slot& slot, const End& owner) {
 }
 
 void RudRun::OnPlaced(End& end, const Placement& placement) {
-  // The program runs, too.
+  // The program may run meanwhile.
   if (random_.OneIn(4)) Poll(end);
   const auto inside = [&](const std::vector<uint8_t>& bytes) {
     const auto begin = reinterpret_cast<uint64_t>(bytes.data());
@@ -359,8 +360,8 @@ void RudRun::OnPlaced(End& end, const Placement& placement) {
 
 // --- Restarts and old packets ------------------------------------------------
 
-// The second end restarts or recovers: its windows, contexts and registrations
-// have the numbers that they had, and packets from before are still under way.
+// The second end restarts or recovers. Its windows, contexts and registrations
+// have the same numbers as before, and old packets are still in flight.
 void RudRun::Restart() {
   ++stats_.restarts;
   End& end = ends_[1];

@@ -34,7 +34,7 @@ void RudThirdRun::Boot(End& end, uint32_t number) {
   config.seed = random_.Next();
   end.number = number;
   end.rnic = std::make_unique<testing::RudEnd>(config);
-  // The peers of a window have the numbers of their windows.
+  // The number of a peer is the number of its window.
   for (uint32_t peer = 1; peer <= kEnds; ++peer) {
     if (peer != number) end.rnic->peers[peer] = {AddressOf(peer), peer};
   }
@@ -96,7 +96,7 @@ void RudThirdRun::Begin(uint32_t index) {
   if (left_ == 0) return;
   --left_;
   Slot& slot = slots_[index];
-  // While old packets for them are under way.
+  // While old packets for the old ones are in flight.
   if (random_.OneIn(4)) TakeContexts(slot);
   const auto first = static_cast<uint32_t>(random_.Below(kEnds));
   const uint32_t step = random_.OneIn(2) ? 1 : 2;
@@ -154,7 +154,7 @@ void RudThirdRun::PostRead(uint32_t index, uint64_t packets) {
   PostAttempt(index, command);
 }
 
-// What has arrived?
+// Asks the target what has arrived.
 void RudThirdRun::PostQuestion(uint32_t index) {
   const Slot& slot = slots_[index];
   urnic_rud_send command = {};
@@ -193,7 +193,7 @@ void RudThirdRun::OnTimeOut(uint32_t index, uint64_t timer) {
     return GiveUp(index);
   }
   ++slot.tid;
-  // What has one packet is sent again at once.
+  // A transfer of one packet is retransmitted at once.
   if (AllOf(slot) == 1 || random_.OneIn(4)) return PostRead(index, AllOf(slot));
   PostQuestion(index);
 }
@@ -203,7 +203,7 @@ void RudThirdRun::Finish(uint32_t index) {
   slot.is_active = false;
   slot.is_settled = true;
   slot.timer = 0;
-  // The signal of this transfer may come before the next begins, or not.
+  // The signal of this transfer may arrive before or after the next begins.
   const uint64_t pause = random_.OneIn(2) ? 50 : 400;
   world_.After(Duration::Microseconds(random_.Below(pause)), [this, index] {
     if (!slots_[index].is_active) Begin(index);
@@ -213,8 +213,8 @@ void RudThirdRun::Finish(uint32_t index) {
 void RudThirdRun::GiveUp(uint32_t index) {
   End& manager = *slots_[index].manager;
   TakeContexts(slots_[index]);
-  // The signal is not sent. The completion may have been counted, and nobody
-  // was told.
+  // Drops the signal. Sets the counter back, because it may have counted a
+  // completion that was not reported.
   urnic_rud_send command = {};
   command.opcode = URNIC_RUD_DROP_HELD;
   command.counter = CounterOf(index);
@@ -254,8 +254,8 @@ void RudThirdRun::Pump(End& end) {
 
 void RudThirdRun::ReceiveBurst(End& end,
                                const std::vector<RudInbox::Packet>& burst) {
-  // The IP header says who has sent it; here the packet does, unless it is
-  // damaged.
+  // The IP header would say who has sent a packet. Here the packet itself does,
+  // unless it is damaged.
   for (uint32_t from = 1; from <= kEnds; ++from) {
     std::vector<RudInbox::Packet> own;
     for (const RudInbox::Packet& packet : burst) {
@@ -268,7 +268,7 @@ void RudThirdRun::ReceiveBurst(End& end,
       ++stats_.verdicts[static_cast<size_t>(verdict)];
     }
   }
-  // A program that is slow to poll has a full FIFO.
+  // The FIFO of a slow program gets full.
   if (!small_fifo_ || !faulty_ || random_.OneIn(3)) {
     Poll(end);
   } else {
@@ -355,7 +355,8 @@ void RudThirdRun::OnManagersEntry(uint32_t index,
       Require(loses_memory_, "an access is refused");
       if (entry.tid != slot.tid) return;
       ++stats_.refused;
-      // Perhaps only the source knows, and its packets are under way.
+      // Perhaps the target does not know of the refusal, and packets of the
+      // source are in flight.
       return GiveUp(index);
     default:
       Violate("an entry of a type that nobody has sent");
@@ -375,7 +376,7 @@ void RudThirdRun::OnTold(uint32_t index) {
 }
 
 void RudThirdRun::OnPlaced(End& end, const Placement& placement) {
-  // The program runs, too.
+  // The program may run meanwhile.
   if (random_.OneIn(4)) Poll(end);
   const auto begin = reinterpret_cast<uint64_t>(end.targets.data());
   Require(placement.target >= begin &&

@@ -1,20 +1,20 @@
 #pragma once
 
-// Three RUD windows on networks as in rud_run.h. A slot does one transfer after
-// another: the window that manages it tells the source to send to the target,
-// asks the target after a time-out, and has the rest sent. Which window has
-// which part changes from transfer to transfer. Source and target have the same
-// contexts in turn, the manager has its own. The rules:
+// Simulates third-party transfers between three RUD windows, on networks as in
+// rud_run.h. A slot does one transfer after another. Its manager tells the
+// source to send to the target, asks the target after a time-out, and makes the
+// source send the rest. The windows change roles from transfer to transfer. As
+// source and target they take turns with the same contexts; as managers they
+// have others. The rules:
 //
-//   - a byte is placed only at the target of the transfer that its slot is
-//     doing, only at its place, and has its value;
-//   - nothing is placed after any of the three was told that it is complete, or
-//     that memory was refused;
-//   - who is told finds all bytes in the target's memory, and is told only if
-//     that was wished; the target is told once;
-//   - a packet that waits for the counter of a slot's completions, and so says
-//     that the transfer is complete, finds all bytes; a counter counts each
-//     transfer once;
+//   - a byte is placed only at the target of its slot's current transfer, only
+//     at its place, and with the right value;
+//   - nothing is placed after any of the three was told that the transfer is
+//     complete, or that access to memory was refused;
+//   - a window that is told finds all bytes in the target's memory, and is told
+//     only if that was requested; the target is told once;
+//   - a packet that waits for the counter of a slot's completions arrives when
+//     all bytes are in memory; a counter counts each transfer once;
 //   - no window fails, and all transfers end when the network works again.
 
 #include <array>
@@ -61,24 +61,25 @@ class RudThirdRun {
     rud::Pvo targets_pvo;
     std::optional<RudInbox> inbox;
     std::optional<Link> link;  // to it
-    // Transfers that it has managed, of each slot: what the counter says.
+    // Expected values of its counters: completed transfers that it has managed,
+    // per slot.
     std::array<uint64_t, kSlots> completed = {};
   };
   struct Slot {
     bool is_active = false;
-    bool is_settled = false;  // somebody was told: nothing may be placed
+    bool is_settled = false;  // one was told: nothing may be placed
     bool target_told = false;
     uint8_t notify = 0;
     End* manager = nullptr;
     End* source = nullptr;
     End* target = nullptr;
-    // Of each end: as the manager, and as one of the others.
+    // Contexts of each end: as the manager, and in the other roles.
     std::array<rud::ContextId, kEnds> managing;
     std::array<rud::ContextId, kEnds> served;
     uint64_t tid = 0;
     uint32_t bytes = 0;
     uint16_t stride = 0;
-    std::vector<uint8_t> data;  // what must arrive
+    std::vector<uint8_t> data;  // that must arrive
     uint32_t attempts = 0;
     uint64_t timer = 0;  // of the last command
   };
@@ -97,14 +98,15 @@ class RudThirdRun {
   void Begin(uint32_t slot);
   void PostRead(uint32_t slot, uint64_t packets);
   void PostQuestion(uint32_t slot);
-  // To the target, when the transfer is complete.
+  // Posts a packet to the target that waits for the completion of the transfer.
   void PostSignal(uint32_t slot);
   void PostAttempt(uint32_t slot, urnic_rud_send command);
   void Post(End& end, const urnic_rud_send& command);
   void CheckCounters(End& end);
   void OnTimeOut(uint32_t slot, uint64_t timer);
   void Finish(uint32_t slot);
-  // Ends without a completion. What is under way must not meet what comes next.
+  // Ends without a completion. Takes new contexts, because packets in flight
+  // must not meet the next transfer.
   void GiveUp(uint32_t slot);
   void Pump(End& end);
   void ReceiveBurst(End& end, const std::vector<RudInbox::Packet>& burst);
@@ -129,7 +131,7 @@ class RudThirdRun {
   std::array<End, kEnds> ends_;
   std::array<Slot, kSlots> slots_;
   RudThirdStats stats_;
-  uint64_t transfer_ = 0;  // a number for each
+  uint64_t transfer_ = 0;  // number of the last one
   uint64_t timers_ = 0;
   uint32_t left_ = 0;  // transfers to begin
   bool faulty_ = true;

@@ -1,7 +1,8 @@
 #pragma once
 
-// One RUD window with its rings, pool and tables in private memory, and a
-// program that posts to it. Packets are from the base header to the CRC.
+// A RUD window with its rings, contexts and tables in private memory, and a
+// program that uses it. Packets begin with the base header and end with the
+// CRC.
 
 #include <algorithm>
 #include <atomic>
@@ -24,9 +25,9 @@ struct RudEndConfig {
   wire::Gid address;
   uint32_t contexts = 64;
   uint32_t receive_entries = 256;
-  uint32_t tces = 256;  // of a table
+  uint32_t tces = 256;  // per table
   uint64_t seed = 1;
-  std::optional<uint32_t> peers_key;  // otherwise that of this window
+  std::optional<uint32_t> peers_key;  // if not set: that of this window
 };
 
 class RudEnd {
@@ -67,7 +68,7 @@ class RudEnd {
     return rings_.send_indices.producer - rings_.send_indices.consumer <
            kSendEntries;
   }
-  // Returns the entry's index. `payload` goes into the slot.
+  // Returns the entry's index. `payload` is copied to the slot.
   uint32_t Post(urnic_rud_send command, std::span<const uint8_t> payload = {}) {
     const uint32_t index = rings_.send_indices.producer;
     const uint32_t place = index % kSendEntries;
@@ -82,15 +83,15 @@ class RudEnd {
     return rings_.sends[index % kSendEntries].status;
   }
 
-  // Windows of other ends, by the numbers that this one gives them. Those that
-  // are not there are at the address that a call names.
+  // The windows of other ends, by the numbers that this one has given them. A
+  // peer that is not in this map has the address that Transmit() gets.
   struct Peer {
     wire::Gid address;
     uint32_t window = 0;               // 0: a group
-    std::optional<uint32_t> key = {};  // otherwise as all
+    std::optional<uint32_t> key = {};  // if not set: that of all
   };
   std::map<uint32_t, Peer> peers;
-  // What it is a member of.
+  // The group of which it is a member.
   struct Group {
     wire::Gid address;
     rud::Membership as;
@@ -107,8 +108,8 @@ class RudEnd {
     uint32_t peer = 0;
     std::vector<uint8_t> bytes;
   };
-  // Everything that the window has to send. `to`: the address of peers that are
-  // not in `peers`.
+  // The packets that the window sends. `to`: the address of peers that are not
+  // in `peers`.
   std::vector<Sent> Transmit(const wire::Gid& to = {}, uint32_t most = 32) {
     std::vector<rud::TxPacket> packets(most);
     std::vector<uint8_t> headers(most * rud::kMaxHeaderBytes);
@@ -149,13 +150,14 @@ class RudEnd {
     return out;
   }
 
-  // A burst of one packet; the verdict. `peer`: of senders that are not in
-  // `peers`.
+  // Receives a burst of one packet, and returns the verdict. `peer`: the number
+  // of a sender that is not in `peers`.
   RxVerdict Receive(std::span<const uint8_t> bytes, const wire::Gid& from,
                     uint32_t peer = 1, bool marked = false) {
     return ReceiveBurst({{bytes.begin(), bytes.end()}}, from, peer, marked)[0];
   }
-  // At most kBurstMax packets at once; the verdict of each.
+  // Receives at most kBurstMax packets as a burst, and returns the verdict of
+  // each.
   std::vector<RxVerdict> ReceiveBurst(
       const std::vector<std::vector<uint8_t>>& burst, const wire::Gid& from,
       uint32_t peer = 1, bool marked = false) {
@@ -223,9 +225,10 @@ class RudEnd {
   urnic_queue_indices& receive_indices() { return rings_.receive_indices; }
   urnic_queue_indices& send_indices() { return rings_.send_indices; }
 
-  // Memory that a program has unmapped, of what peers read and write.
+  // Whether the program has unmapped this memory. Applies to memory that peers
+  // read or write.
   std::function<bool(uint64_t address)> is_gone;
-  bool breaks_commands = false;  // also memory that a command names
+  bool breaks_commands = false;  // and that commands use
   std::function<void(const Placement&, const rud::RxPacket&)> on_place;
   std::function<void(const rud::TxPacket&)> on_send;
 

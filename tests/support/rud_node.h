@@ -1,7 +1,7 @@
 #pragma once
 
-// One RNIC on a port of the test, with a window of RUD in state RTS whose job
-// may access all memory of the node.
+// An RNIC on a port of the test, with a RUD window in state RTS. The window's
+// job may access all memory of the node.
 
 #include <string>
 #include <vector>

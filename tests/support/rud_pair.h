@@ -1,7 +1,7 @@
 #pragma once
 
-// Two RUD windows with registered memory and a context each, for tests of one
-// packet at a time.
+// Two RUD windows, each with registered memory and a context, for tests with
+// one packet at a time.
 
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ class RudPair : public ::testing::Test {
   RxVerdict Give(const Bytes& packet) {
     return b_.Receive(packet, a_.config().address);
   }
-  // A packet to B, changed by `change(packet)`, with a right CRC.
+  // A packet to B, changed by `change(packet)`, with the right CRC.
   template <typename Change>
   Bytes Forged(Bytes packet, Change&& change) const {
     change(packet.data());
@@ -94,7 +94,7 @@ class RudPair : public ::testing::Test {
     crc.Add(std::span(packet).first(body)).Store(&packet[body]);
     return packet;
   }
-  // Gives B's answers to A; how many packets.
+  // Delivers B's answers to A. Returns the number of packets.
   size_t Answer() {
     const std::vector<Bytes> answers = SendFrom(b_, a_);
     for (const Bytes& packet : answers)

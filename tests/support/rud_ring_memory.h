@@ -5,7 +5,7 @@
 
 namespace urnic::testing {
 
-// The rings as the upper layer wants them.
+// The rings, in the form that the upper layer needs.
 inline rud::upper::RingMemory RingMemoryOf(RudRings& rings) {
   return {.sends = rings.sends.data(),
           .send_indices = &rings.send_indices,

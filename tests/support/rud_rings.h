@@ -1,7 +1,7 @@
 #pragma once
 
-// The rings of a RUD window in memory of their own, and the RNIC's end of them.
-// The program's end, for its upper layer, is in rud_ring_memory.h.
+// The rings of a RUD window with memory of their own, and the RNIC's side of
+// them. rud_ring_memory.h has the program's side, for its upper layer.
 
 #include <vector>
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// Answers that a window owes its peers: completions and notices. Their number
-// is limited; one that finds no room is dropped, and its peer asks again.
+// The queue of answers, which are completions and notices, that a window will
+// send to its peers. An answer that finds the queue full is dropped: the peer
+// asks again.
 
 #include <cstdint>
 
@@ -27,7 +28,7 @@ class Answers {
   static constexpr uint32_t kMax = 256;
 
   bool empty() const { return first_ == end_; }
-  // False: there is no room.
+  // False: the queue is full.
   bool Add(const Answer& answer) {
     if (end_ - first_ == kMax) return false;
     ring_[end_++ % kMax] = answer;

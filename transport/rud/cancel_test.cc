@@ -1,4 +1,4 @@
-// A program ends what a context does (document C: "a cancel operation").
+// A program ends what a context is doing (document C: "a cancel operation").
 
 #include <gtest/gtest.h>
 
@@ -44,13 +44,14 @@ TEST_F(CancelTest, NothingOfACancelledReadIsPlaced) {
   const Bytes before = a_bytes_;
   EXPECT_EQ(a_.Receive(packets[1], b_.config().address), RxVerdict::kRudStale);
   EXPECT_EQ(a_bytes_, before);
-  // The same transfer may be tried again, and then brings all of it.
+  // The same transfer may be tried again. Then all of it is sent.
   for (const Bytes& request : Send(Command(URNIC_RUD_READ, Tid(1, 2), kBytes)))
     EXPECT_EQ(Give(request), RxVerdict::kAccept);
   EXPECT_EQ(SendFrom(b_, a_).size(), 3u);
 }
 
-// The owner of memory that a peer reads may need it, or the context.
+// The owner of a context that answers a read may need the memory, or the
+// context.
 TEST_F(CancelTest, ThePacketsOfAReadThatIsAnsweredAreNotSent) {
   for (const Bytes& request : Send(Command(URNIC_RUD_READ, Tid(1), kBytes)))
     EXPECT_EQ(Give(request), RxVerdict::kAccept);

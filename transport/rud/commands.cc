@@ -1,4 +1,4 @@
-// Commands of the program: what the first of the send FIFO needs.
+// Commands of the program: executes the first one of the send FIFO.
 
 #include <algorithm>
 #include <bit>
@@ -16,16 +16,16 @@ static_assert(URNIC_RUD_NOTIFY_SOURCE == wire::kRudNotifySource);
 static_assert(URNIC_RUD_NOTIFY_TARGET == wire::kRudNotifyTarget);
 static_assert(URNIC_RUD_NOTIFY_THIRD == wire::kRudNotifyThird);
 
-// A group has no number: it is the address that its packets go to.
+// A group has no number: its packets go to its IP address.
 constexpr uint32_t kGroup = 0;
-// Those that are for one window.
+// Commands that cannot go to a group.
 constexpr bool IsForOne(uint8_t opcode) {
   return opcode == URNIC_RUD_READ || opcode == URNIC_RUD_THIRD_READ ||
          opcode == URNIC_RUD_ASK_STATE;
 }
 
-// The packets have room for 24 bits: with another number, they would go to a
-// window, or a group, that the command does not name.
+// Packets have room for 24 bits. A larger number would lead to a window, or a
+// group, that the command does not name.
 constexpr bool IsWindow(uint32_t number) {
   return number - 1 < wire::kRudWindowMask;
 }
@@ -34,7 +34,7 @@ constexpr bool CanGoTo(uint32_t window, uint8_t opcode) {
          (window == kGroup && !IsForOne(opcode));
 }
 
-// Who may be told of what a command does.
+// The notifications that a command may ask for.
 constexpr uint8_t NotificationsOf(uint8_t opcode) {
   return opcode == URNIC_RUD_THIRD_READ
              ? wire::kRudNotifications
@@ -91,7 +91,8 @@ bool Source::IsPacketOfSlot() const {
   return SlotPayloadBytes() <= send_.slot_bytes();
 }
 
-// What the program changes in the slot later is the target's to refuse.
+// The program may still change the slot afterwards; then the target refuses the
+// list.
 bool Source::IsList() const {
   if ((command_.flags & URNIC_RUD_SLOT_DATA) == 0 ||
       (command_.flags & URNIC_RUD_TO_FIFO) != 0 || command_.window == kGroup ||
@@ -106,12 +107,13 @@ bool Source::IsList() const {
 void Source::BeginTransfer(Context& context, bool awaits) {
   const bool is_same = TransferOf(context.tid) == TransferOf(command_.tid);
   context.counted &= is_same;
-  // What a member of the group has missed goes to its window.
+  // A retransmission to one member of a group goes to its window, not to
+  // kGroup.
   context.to_group = command_.window == kGroup || (context.to_group && is_same);
   context.tid = command_.tid;
   context.is_own = awaits;
   context.state = awaits ? ContextState::kAwaiting : ContextState::kIdle;
-  // Each member would be counted, and once for each attempt.
+  // It would count each member, and each attempt again.
   context.counter = context.to_group ? 0 : command_.counter;
   context.count_only =
       !context.to_group && (command_.flags & URNIC_RUD_COUNT_ONLY) != 0;
@@ -137,7 +139,8 @@ void Source::BeginTransfer(Context& context, bool awaits) {
     if (status != URNIC_RUD_SENT) return status;
   }
   if (in_slot) {
-    // What follows adds the offset in the transfer.
+    // SendWritePacket() adds the offset in the transfer, but `remote_pvo` is
+    // already that of the packet.
     const uint64_t offset =
         uint64_t{command_.stride} * std::countr_zero(command_.packets);
     if (!to_fifo && !is_list) command_.remote_pvo -= offset;
@@ -176,15 +179,15 @@ urnic_rud_status Source::BeginRead() {
   const bool goes_on = is_same && IsReading(*context);
   context->tid = command_.tid;
   if (is_same && context->state == ContextState::kReceived) {
-    // It was complete before the program knew. The source may have been told:
-    // nothing may be placed.
+    // It completed before the program posted this. The source may have been
+    // told, so nothing may be placed again.
     notifier_.TellComplete(*context);
     return URNIC_RUD_SENT;
   }
   if (!goes_on) {
     context->BeginReceiving(command_.bytes, command_.stride, command_.notify);
   } else if ((command_.packets & ~context->arrived) != 0) {
-    // Only what is missing: the program cannot know.
+    // Requests only packets that are missing, which the program cannot know.
     command_.packets &= ~context->arrived;
   }
   context->is_own = context->was_asked = true;
@@ -215,8 +218,8 @@ urnic_rud_status Source::BeginAsking() {
   Context* context = nullptr;
   const urnic_rud_status status = TakeContext(context);
   if (status != URNIC_RUD_SENT) return status;
-  // About what was sent from here, also if an earlier attempt was refused: the
-  // program need not know of that yet.
+  // The question must be about a transfer from here. That includes one with a
+  // refused attempt, because the program may not know of the refusal yet.
   if ((context->state != ContextState::kAwaiting &&
        context->state != ContextState::kEnded) ||
       TransferOf(context->tid) != TransferOf(command_.tid)) {
@@ -247,7 +250,7 @@ urnic_rud_status Source::BeginCancel() {
 
 urnic_rud_status Source::BeginPacket() {
   const bool is_inline = (command_.flags & URNIC_RUD_INLINE_DATA) != 0;
-  // What is longer than the link's packets leaves in fragments.
+  // A packet that is longer than the link's is sent in fragments.
   const uint32_t most = is_inline ? URNIC_RUD_INLINE : send_.slot_bytes();
   if (command_.bytes > most || command_.notify != 0 ||
       (command_.flags & URNIC_RUD_TO_FIFO) != 0) {
@@ -257,7 +260,7 @@ urnic_rud_status Source::BeginPacket() {
   return URNIC_RUD_SENT;
 }
 
-// Whether counter and condition have a meaning for the command.
+// Whether the command may have its counter and condition.
 bool Source::IsCountable() const {
   const urnic_rud_send& c = command_;
   if (c.counter >= Conditions::kCounters ||
@@ -267,14 +270,14 @@ bool Source::IsCountable() const {
   const bool counts_only = (c.flags & URNIC_RUD_COUNT_ONLY) != 0;
   switch (c.opcode) {
     case URNIC_RUD_PACKET:
-      // The slot would be used again while the command waits.
+      // A slot cannot be kept while the command waits.
       return c.counter == 0 && !counts_only &&
              (c.condition == 0 || (c.flags & URNIC_RUD_INLINE_DATA) != 0 ||
               c.bytes == 0);
     case URNIC_RUD_WRITE:
       if (c.condition != 0 && (c.flags & URNIC_RUD_SLOT_DATA) != 0)
         return false;
-      // Each member would be counted, and once for each attempt.
+      // It would count each member, and each attempt again.
       if (c.counter != 0 && c.window == kGroup) return false;
       return c.counter == 0 ? !counts_only
                             : (c.notify & URNIC_RUD_NOTIFY_SOURCE) != 0;
@@ -358,7 +361,7 @@ urnic_rud_status Source::BeginOnCounter() {
   }
 }
 
-// Those that have waited come first.
+// Commands whose conditions hold come first.
 void Source::ReadCommand() {
   was_held_ = conditions_.HasReady();
   if (was_held_) {
@@ -455,8 +458,8 @@ bool Source::SendOtherPacket(TxPacket& out) {
   return true;
 }
 
-// The payload of the packet is a part of our copy of the command: it is not
-// read again, and it costs no call.
+// Inline payload is copied from our copy of the command. It is not read from
+// the ring again, and needs no call.
 [[gnu::always_inline]] inline void Source::AppendInline(TxPacket& out,
                                                         uint32_t offset) const {
   uint8_t* const to = out.headers + out.header_bytes;
@@ -494,7 +497,7 @@ bool Source::SendOtherPacket(TxPacket& out) {
       number);
   out.payload_in_ring = (command_.flags & URNIC_RUD_SLOT_DATA) != 0;
   if (out.payload_in_ring) {
-    // Such a command is one packet.
+    // Such a command has one packet.
     out.payload = send_.SlotAddress();
     return true;
   }

@@ -1,8 +1,7 @@
 #pragma once
 
-// Counters of a window, and commands that wait for them (document C,
-// conditional operations): a command is released when a counter has reached a
-// value.
+// The counters of a window, and the commands that wait until a counter has
+// reached a value (document C, conditional operations).
 //
 // Thread: the holder of the engine's token.
 
@@ -16,7 +15,7 @@ namespace urnic::rud {
 
 class Conditions {
  public:
-  static constexpr uint32_t kCounters = URNIC_RUD_COUNTERS;  // number 0: none
+  static constexpr uint32_t kCounters = URNIC_RUD_COUNTERS;  // 0: none
   static constexpr uint32_t kMaxHeld = URNIC_RUD_MAX_HELD;
 
   Conditions();
@@ -29,36 +28,37 @@ class Conditions {
     values_[counter] = value;
     if (waiting_.count != 0) Release(counter);
   }
-  // Counts one. 0: nothing.
+  // Increases the counter by one. 0: does nothing.
   void Count(uint8_t counter) {
     if (counter != 0) Set(counter, values_[counter] + 1);
   }
-  // The counter of packets for the receive FIFO.
+  // The counter that counts packets for the receive FIFO. 0: none does.
   void CountPacketsBy(uint8_t counter) { packets_ = counter; }
   void CountPacket() { Count(packets_); }
 
-  // Whether a command may be executed. REQUIRES: condition < kCounters
+  // Whether the command's condition holds. REQUIRES: condition < kCounters
   bool Holds(const urnic_rud_send& command) const {
     return command.condition == 0 ||
            values_[command.condition] >= command.value;
   }
-  // Keeps a command until its condition holds. False: there are kMaxHeld.
+  // Keeps a command until its condition holds. False: kMaxHeld commands wait.
   bool Hold(const urnic_rud_send& command);
-  // How many wait for a counter; for any.
+  // How many commands wait for this counter, and for any counter.
   uint32_t CountHeld(uint8_t counter) const;
   uint32_t held() const { return waiting_.count; }
-  // Those that wait for a counter are forgotten.
+  // Drops the commands that wait for this counter; all commands.
   void Drop(uint8_t counter);
   void DropAll();
 
   bool HasReady() const { return ready_.count != 0; }
-  // The next command whose condition holds, or has held: in the order in which
-  // they came to hold, and those of one counter as they were posted. Finish()
-  // it before the next. REQUIRES: HasReady()
+  // The next command whose condition holds, or has held at some time. They come
+  // in the order in which their conditions began to hold; those of one counter
+  // come in the order in which they were posted. Call Finish() before the next
+  // Take(). REQUIRES: HasReady()
   const urnic_rud_send& Take();
-  // What was taken is done; it is valid until Publish().
+  // The command that was taken is done. It is valid until Publish().
   void Finish() { done_.Add(taken_); }
-  // The payload of what is done has been copied.
+  // Call this when the payload of the finished commands has been copied.
   void Publish();
 
  private:
@@ -70,16 +70,17 @@ class Conditions {
   };
   static_assert(kMaxHeld <= UINT8_MAX + 1);
 
-  // Moves those that wait for the counter, and do so no longer, or all of them.
+  // Moves to `ready_` the commands whose condition on this counter now holds.
   void Release(uint8_t counter);
-  // Moves to `to` what `matches(command)`, and keeps the order.
+  // Moves the waiting commands for which `matches(command)` is true to `to`, in
+  // order.
   template <typename Matches>
   void Move(List& to, Matches&& matches);
 
   std::array<uint64_t, kCounters> values_ = {};
   uint8_t packets_ = 0;
   std::array<urnic_rud_send, kMaxHeld> commands_;
-  // Each place of `commands_` is in one of them, or taken.
+  // Each place of `commands_` is in one of these lists, or it is `taken_`.
   List free_;
   List waiting_;
   List ready_;

@@ -29,7 +29,7 @@ class ConditionsTest : public testing::RudPair {
     command.value = value;
     return command;
   }
-  // A packet for B that waits.
+  // A packet for B that waits for the counter.
   static urnic_rud_send Signal(uint64_t value, uint8_t tag = 0) {
     urnic_rud_send command = {};
     command.opcode = URNIC_RUD_PACKET;
@@ -42,7 +42,7 @@ class ConditionsTest : public testing::RudPair {
     command.value = value;
     return command;
   }
-  // A write that only a counter tells of, on contexts of its own.
+  // A write whose completion only a counter reports.
   urnic_rud_send Counted(uint64_t tid = Tid(1), uint32_t bytes = 8) {
     urnic_rud_send command = Command(URNIC_RUD_WRITE, tid, bytes);
     command.flags = URNIC_RUD_COUNT_ONLY;
@@ -69,7 +69,7 @@ class ConditionsTest : public testing::RudPair {
     EXPECT_EQ(got->number, kCounter);
     return got->value;
   }
-  // Has B count what arrives.
+  // Makes B count arrivals.
   void CountArrivals(uint8_t flags = 0) {
     urnic_rud_send command = OnCounter(URNIC_RUD_COUNT_ARRIVALS);
     command.flags = flags;
@@ -107,7 +107,7 @@ TEST_F(ConditionsTest, ACompletionIsCountedOnceThoughItComesForEachAttempt) {
   EXPECT_EQ(Give(Send(Counted(Tid(1)))[0]), RxVerdict::kAccept);
   EXPECT_EQ(Answer(), 1u);
   EXPECT_EQ(ValueAt(a_), 1u);
-  // The program does not know: it is not told.
+  // Another attempt, as if the program did not know of the completion.
   EXPECT_EQ(Give(Send(Counted(Tid(1, 1)))[0]), RxVerdict::kRudAnsweredAgain);
   EXPECT_EQ(Answer(), 1u);
   EXPECT_EQ(ValueAt(a_), 1u);
@@ -116,7 +116,7 @@ TEST_F(ConditionsTest, ACompletionIsCountedOnceThoughItComesForEachAttempt) {
   EXPECT_EQ(ValueAt(a_), 2u);
 }
 
-// The context is used the other way, and the peer's packet is lost.
+// The peer uses the same context for a write whose packet is lost.
 TEST_F(ConditionsTest, APeersStateRequestIsNoAttemptThatWasCounted) {
   EXPECT_EQ(Give(Send(Counted(Tid(1)))[0]), RxVerdict::kAccept);
   EXPECT_EQ(Answer(), 1u);
@@ -158,7 +158,7 @@ TEST_F(ConditionsTest, ACompletionIsCountedThoughTheFifoIsFull) {
 
 TEST_F(ConditionsTest, ARefusalIsToldAndNotCounted) {
   urnic_rud_send write = Counted();
-  write.remote_pvo += 4095;  // 4096 may be of no registration
+  write.remote_pvo += 4095;  // 4096 would be a key fault
   EXPECT_EQ(Give(Send(write)[0]), RxVerdict::kRudAccess);
   EXPECT_EQ(Answer(), 1u);
   EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_REFUSAL);
@@ -182,7 +182,7 @@ TEST_F(ConditionsTest, AReadIsCountedWhenItsBytesAreThere) {
 
 // --- Arrivals ----------------------------------------------------------------
 
-// A write without bytes is a signal: it comes to a context, so it is counted
+// A write without bytes is a signal. It goes to a context, so it is counted
 // once.
 TEST_F(ConditionsTest, ATransferToAContextIsCountedOnce) {
   CountArrivals();
@@ -347,7 +347,7 @@ TEST_F(ConditionsTest, AWriteThatWaitedReadsWhatIsRegisteredThen) {
   EXPECT_TRUE(a_.window().failed());
 }
 
-// It is sent in several turns: its payload must stay.
+// The command is sent in several turns, so its payload must stay.
 TEST_F(ConditionsTest, InlinePayloadOfWhatWaitedStaysUntilAllIsSent) {
   urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(1), 32);
   write.flags = URNIC_RUD_INLINE_DATA;
@@ -362,7 +362,7 @@ TEST_F(ConditionsTest, InlinePayloadOfWhatWaitedStaysUntilAllIsSent) {
   for (int turn = 0; turn < 8; ++turn) {
     for (RudEnd::Sent& one : a_.Transmit(b_.config().address, 4))
       sent.push_back(std::move(one));
-    // Others take the places of what is done.
+    // Other commands take the places of finished ones.
     urnic_rud_send other = Signal(99, 0xaa);
     other.data[1] = 0xaa;
     if (turn == 0) {
@@ -393,12 +393,12 @@ TEST_F(ConditionsTest, WrongCommandsSayWhatIsWrong) {
   const Send set = OnCounter(URNIC_RUD_SET_COUNTER);
   const auto wrong = std::vector<uint32_t>{
       with(signal, [](Send& c) { c.condition = URNIC_RUD_COUNTERS; }),
-      // The slot is used again.
+      // The slot could be overwritten while it waits.
       with(signal, [](Send& c) { c.flags = 0; }),
       with(signal, [](Send& c) { c.counter = 1; }),
       with(write, [](Send& c) { c.counter = URNIC_RUD_COUNTERS; }),
       with(write, [](Send& c) { c.counter = 0; }),
-      // No completion comes that could be counted.
+      // There would be no completion to count.
       with(write, [](Send& c) { c.notify = URNIC_RUD_NOTIFY_TARGET; }),
       with(write, [](Send& c) { c.opcode = URNIC_RUD_READ; }),
       with(write, [](Send& c) { c.opcode = URNIC_RUD_ASK_STATE; }),

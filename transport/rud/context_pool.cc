@@ -43,7 +43,7 @@ std::optional<ContextId> ContextPool::Acquire(uint32_t window) {
 void ContextPool::Release(uint32_t number) {
   Context& context = contexts_[number];
   URNIC_CHECK(context.window != 0);
-  // It would be in two lists.
+  // Otherwise it would be in two lists.
   URNIC_CHECK(context.state != ContextState::kSending);
   context.window = 0;
   Append(number);

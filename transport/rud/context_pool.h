@@ -1,9 +1,10 @@
 #pragma once
 
-// RDMA contexts (rCxt): the state of one transfer each, at its source and at
-// its target. An RNIC has one pool. A window acquires contexts, and its upper
-// layer gives their numbers and keys to its peers (document C; where we differ:
-// docs/design/0014-rud.md).
+// RDMA contexts (rCxt). A transfer has one context at its source and one at its
+// target, each with the state of this transfer. Contexts are used again for the
+// next transfer. An RNIC has one pool of them. A window acquires contexts, and
+// its upper layer tells peers their numbers and keys (document C;
+// docs/design/0014-rud.md says where we differ).
 //
 // Thread: the holder of the engine's token.
 
@@ -18,7 +19,7 @@
 
 namespace urnic::rud {
 
-// A context as peers name it.
+// How peers and programs refer to a context.
 struct ContextId {
   uint32_t number = 0;
   uint32_t key = 0;
@@ -29,13 +30,13 @@ struct ContextId {
   }
   friend bool operator==(ContextId, ContextId) = default;
 };
-// A window of a peer, and a context of it.
+// A window of a peer, and a context there.
 struct Party {
-  uint32_t peer = 0;  // its number; 0: nobody
+  uint32_t peer = 0;  // its number; 0: no peer
   uint32_t window = 0;
   ContextId context;
 
-  // Whether a packet of this peer's window is from here.
+  // Whether a packet from this peer's window is from this party.
   bool IsFrom(uint32_t from_peer, uint32_t from_window) const {
     return peer == from_peer && window == from_window;
   }
@@ -47,56 +48,57 @@ inline wire::RudContext ToWire(ContextId id) {
   return {wire::Be<uint32_t>(id.number), wire::Be<uint32_t>(id.key)};
 }
 
-// A tid is a transfer and an attempt: a larger one of the same transfer is
-// another attempt at it.
+// A tid consists of a transfer and an attempt at it. A retransmission has a
+// larger tid with the same transfer.
 constexpr uint64_t TransferOf(uint64_t tid) { return tid >> 8; }
 
 enum class ContextState : uint8_t {
-  kIdle,       // nothing is known of the transfer of its tid
-  kReceiving,  // some packets are missing
-  kReceived,   // complete
-  kEnded,      // by a refused access: it will never be complete
-  kSending,    // for a read request: busy
-  kAwaiting,   // sent; the completion has not come
+  kIdle,       // has no record of a transfer with its tid
+  kReceiving,  // target: packets are missing
+  kReceived,   // target: complete
+  kEnded,      // an access was refused: never complete
+  kSending,    // source: answers a read; busy
+  kAwaiting,   // source: no completion has arrived
 };
 
 struct alignas(64) Context {
-  // The first line is that of the target.
-  uint32_t window = 0;  // of its owner; 0: free
+  // A target usually needs only the first cache line.
+  uint32_t window = 0;  // its owner; 0: free
   uint32_t key = 0;
   uint64_t tid = 0;
-  uint64_t arrived = 0;  // a bit for each packet
+  uint64_t arrived = 0;  // packets, a bit for each
   uint32_t total = 0;    // bytes
   uint16_t stride = 0;
   uint8_t packets = 0;
   ContextState state = ContextState::kIdle;
   uint8_t notify = 0;
-  uint8_t path = 0;  // of the last packet
+  uint8_t path = 0;  // of the last packet; for answers
   bool marked = false;
-  bool owes_target = false;  // was not told: its FIFO was full
-  bool is_own = false;       // of its owner: a write from here, or a read
-  bool touched = false;      // by this burst
-  bool was_asked = false;    // the transfer is a read of its owner
-  bool counted = false;      // the completion of the owner's transfer
-  Party other;               // the other end
-  uint32_t next = 0;         // in the list of free ones, or of those that send
-  uint8_t counter = 0;       // of the owner's transfer
-  uint8_t arrivals = 0;      // the counter of transfers of peers
+  bool owes_target = false;  // its owner has not been told yet
+  bool is_own = false;       // its owner writes from it, or reads to it
+  bool touched = false;      // in this burst
+  bool was_asked = false;    // a read of its owner
+  bool counted = false;      // `counter` has counted it
+  Party other;               // the other end of the transfer
+  uint32_t next = 0;         // in the free list, or in that of reads
+  uint8_t counter = 0;       // of the owner's transfer; 0: none
+  uint8_t arrivals = 0;      // counter of peers' transfers
   bool count_only = false;
-  // The packets of the owner's read, or of the one that is answered, go to the
-  // FIFO of who reads; of a write: to a group, whose members all answer.
+  // `to_fifo`: a read, of the owner or of a peer, whose data goes to the FIFO
+  // of the window that reads. `to_group`: a write to a group, whose members all
+  // answer.
   bool to_fifo : 1 = false;
   bool to_group : 1 = false;
 
-  // The window that is neither source nor target, but told the source to send.
+  // The window that told the source to send, but is neither source nor target.
   Party third;
 
-  // Of the source of a read; `target_pvo` also of its target.
+  // At the source of a read. `target_pvo` is also used at its target.
   uint64_t source_pvo = 0;
   uint64_t target_pvo = 0;
-  uint64_t unsent = 0;  // a bit for each packet
+  uint64_t unsent = 0;  // packets, a bit for each
 
-  // REQUIRES: stride != 0, and the packets have bits in `arrived`.
+  // REQUIRES: stride != 0, and `arrived` has enough bits for the packets.
   void BeginReceiving(uint32_t bytes, uint16_t packet_bytes, uint8_t wishes) {
     arrived = 0;
     total = bytes;
@@ -113,38 +115,39 @@ struct alignas(64) Context {
 static_assert(sizeof(Context) == 128);
 static_assert(offsetof(Context, third) == 64);
 
-// Peers can begin nothing with it: it has a transfer of its owner, or sends the
-// answer of a read.
+// Peers cannot begin a transfer on it, because it has one of its owner, or
+// answers a read.
 inline bool IsBusy(const Context& context) {
   return context.is_own || context.state == ContextState::kSending;
 }
-// It is the target of a read of its owner.
+// It is the target of a read of its owner that is not complete.
 inline bool IsReading(const Context& context) {
   return context.is_own && context.state == ContextState::kReceiving;
 }
 
 class ContextPool {
  public:
-  // Contexts are numbered from 0; document C has 100 000.
+  // Numbers begin at 0. Document C has 100 000 contexts.
   static constexpr uint32_t kMaxContexts = 1u << 17;
 
-  // The storage outlives the pool. `seed`: random, so that keys of another
-  // incarnation are not valid. REQUIRES: 1 to kMaxContexts
+  // The storage outlives the pool. `seed`: random, so that keys from before a
+  // restart are invalid. REQUIRES: 1 to kMaxContexts
   ContextPool(std::span<Context> storage, uint64_t seed);
   ContextPool(const ContextPool&) = delete;
   ContextPool& operator=(const ContextPool&) = delete;
 
-  // The one that has been free for longest. None is free: nullopt.
+  // Takes the context that has been free for longest. Nullopt: none is free.
   // REQUIRES: window != 0
   std::optional<ContextId> Acquire(uint32_t window);
-  // REQUIRES: it has an owner, whose window has forgotten it.
+  // REQUIRES: it has an owner, and Window::Forget() was called.
   void Release(uint32_t number);
-  // After a recovery of the RNIC: all contexts are free, and no packet from
-  // before is for any of them. REQUIRES: all windows have forgotten theirs.
+  // After a recovery of the RNIC: frees all contexts, and makes the keys in
+  // packets from before invalid. REQUIRES: Window::ForgetAll() was called for
+  // all windows.
   void OnRecovery();
 
-  // The context that a packet for this window, or its program, names. Null: the
-  // verdict says why not.
+  // The context to which a packet for this window, or a command of its program,
+  // refers. Null: `verdict` says why.
   Context* Find(ContextId id, uint32_t window, RxVerdict& verdict) {
     Context* const context =
         id.number < contexts_.size() ? &contexts_[id.number] : nullptr;
@@ -158,7 +161,7 @@ class ContextPool {
     }
     return context;
   }
-  // The same for a caller to whom the reason does not matter.
+  // The same without the reason.
   Context* Find(ContextId id, uint32_t window) {
     RxVerdict unused = RxVerdict::kAccept;
     return Find(id, window, unused);

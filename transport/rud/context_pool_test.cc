@@ -84,7 +84,8 @@ TEST(ContextPool, EachOwnerHasAnotherKey) {
   }
 }
 
-// The number of acquisitions has 24 bits, and does not touch the recoveries.
+// The number of acquisitions has 24 bits. When it wraps, the recoveries in the
+// key do not change.
 TEST(ContextPool, AKeyThatWrapsKeepsItsRecoveries) {
   std::vector<Context> storage(1);
   ContextPool pool(storage, 1);
@@ -98,7 +99,7 @@ TEST(ContextPool, ARecoveryFreesAllAndChangesAllKeys) {
   std::vector<Context> storage(4);
   ContextPool pool(storage, 1);
   std::set<uint64_t> seen;
-  // More than the recoveries that a key has bits for.
+  // More recoveries than a key has bits for.
   for (int recovery = 0; recovery < 300; ++recovery) {
     for (uint32_t i = 0; i < 4; ++i)
       EXPECT_TRUE(seen.insert(pool.Acquire(kWindow)->value()).second);
@@ -129,7 +130,7 @@ TEST(ContextPool, KeysOfTwoIncarnationsDiffer) {
   EXPECT_EQ(same, 0u);
 }
 
-// The list of free contexts and that of those that send share a field.
+// The free list and the list of contexts that send use the same field.
 TEST(ContextPoolDeathTest, AContextThatSendsIsNotReleased) {
   std::vector<Context> storage(1);
   ContextPool pool(storage, 1);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The headers of a data packet, which nearly all packets are.
+// Writes the headers of a data packet. Nearly all packets are data packets.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace urnic::rud {
 
-// What a data packet says, besides which one of its transfer it is.
+// The contents of the headers, except for the number of the packet.
 struct DataFields {
   wire::RudType type = wire::RudType::kData;  // or kThirdData
   uint8_t flags = 0;
@@ -32,16 +32,16 @@ struct DataFields {
 inline constexpr size_t kDataHeaderBytes =
     sizeof(wire::RudBase) + sizeof(wire::RudTransfer) + sizeof(wire::RudData);
 
-// Writes the headers of packet `number` and the lengths to `out`, and returns
-// the payload's offset in the transfer. By words: whoever hashes and copies
-// them next reads words, and would wait for one that was stored in parts (8 %
-// of the time of an 8-byte write).
+// Writes the headers of packet `number`, sets the lengths in `out`, and returns
+// the offset of the payload in the transfer. Stores whole words: the code that
+// hashes and copies the headers next reads words, and a load waits for stores
+// that each wrote a part of its word (8 % of the time of an 8-byte write).
 [[gnu::always_inline]] inline uint32_t WriteDataHeaders(
     TxPacket& out, const DataFields& fields, uint8_t number) {
   const uint32_t offset = uint32_t{number} * fields.stride;
   out.payload_bytes = wire::RudPayloadOf(fields.total, fields.stride, number);
   out.header_bytes = kDataHeaderBytes;
-  // Two fields of the wire in a word.
+  // Two fields of the packet in one word.
   const auto pair = [](uint32_t first, uint32_t second) {
     return uint64_t{__builtin_bswap32(second)} << 32 | __builtin_bswap32(first);
   };

@@ -1,4 +1,4 @@
-// A window writes to a group of others (document C: broadcast and multicast).
+// A window writes to a group of windows (document C: broadcast and multicast).
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,8 @@ class GroupTest : public ::testing::Test {
       Node& member = *members_.back();
       source_.rnic.peers[number] = {member.rnic.config().address, number, {}};
       member.rnic.peers[kSource] = {source_.rnic.config().address, kSource, {}};
-      // Contexts of different numbers, and memory at different places.
+      // Members have different numbers of contexts, and memory at different
+      // places.
       for (uint32_t skipped = 0; skipped < i; ++skipped) member.rnic.Acquire();
       member.context = member.rnic.Acquire();
       member.rnic.group = {
@@ -71,7 +72,7 @@ class GroupTest : public ::testing::Test {
     command.packets = wire::RudAllPackets(wire::RudPackets(kBytes, kRudStride));
     return command;
   }
-  // The same for one member.
+  // The same write for one member.
   urnic_rud_send CommandFor(uint32_t member, uint64_t tid) const {
     urnic_rud_send command = Command(tid);
     command.peer = command.window = 10 + member;
@@ -92,7 +93,7 @@ class GroupTest : public ::testing::Test {
   RxVerdict Give(uint32_t member, const Bytes& packet) {
     return members_[member]->rnic.Receive(packet, RudPairConfig(1).address);
   }
-  // Gives the member's answers to the source, and returns the verdicts.
+  // Delivers the member's answers to the source. Returns the verdicts.
   std::vector<RxVerdict> Answer(uint32_t member) {
     std::vector<RxVerdict> out;
     for (const RudEnd::Sent& sent : members_[member]->rnic.Transmit()) {
@@ -102,7 +103,7 @@ class GroupTest : public ::testing::Test {
     }
     return out;
   }
-  // A member uses the context with which the source has written to the group.
+  // A member uses the context from which the source has written to the group.
   urnic_rud_send CommandToSource(uint8_t opcode, uint64_t tid) {
     urnic_rud_send command = {};
     command.opcode = opcode;
@@ -122,7 +123,7 @@ class GroupTest : public ::testing::Test {
     const std::vector<RudEnd::Sent> sent = member.Transmit();
     return source_.rnic.Receive(sent.back().bytes, member.config().address);
   }
-  // A write to one member is counted.
+  // Expects that a write to one member is counted.
   void ExpectCounted(uint64_t tid) {
     constexpr uint8_t kCounter = 3;
     source_.rnic.Transmit();
@@ -194,14 +195,14 @@ TEST_F(GroupTest, WhatAMemberHasMissedIsSentToItAlone) {
     EXPECT_EQ(Give(member, Post(ask)[0]), RxVerdict::kAccept);
     EXPECT_EQ(Give(member, packets[0]), RxVerdict::kRudStale);
   }
-  // The answer to the first comes when the second has been asked, too.
+  // The answer of the first arrives after the second was asked.
   for (uint32_t member = 1; member < kMembers; ++member) {
     EXPECT_EQ(Answer(member), std::vector{RxVerdict::kAccept});
     const auto state = source_.rnic.Poll();
     ASSERT_TRUE(state.has_value());
     ASSERT_EQ(state->type, URNIC_RUD_GOT_STATE);
     EXPECT_EQ(state->peer, 10 + member);
-    // Packets of that attempt, and of later ones, may still be placed.
+    // The member still places packets of this attempt and of later ones.
     EXPECT_EQ(state->tid, Tid(1, static_cast<uint8_t>(member)));
     urnic_rud_send again = CommandFor(member, Tid(1, ++attempt));
     again.packets &= ~state->arrived;
@@ -246,7 +247,7 @@ TEST_F(GroupTest, TheKeyIsThatOfTheGroup) {
   EXPECT_EQ(Give(0, Post(Command(Tid(1)))[0]), RxVerdict::kRudWrongKey);
 }
 
-// An offset beyond all memory must not reach another table.
+// An offset that wraps must not reach another table.
 TEST_F(GroupTest, AnOffsetThatOverflowsIsRefused) {
   urnic_rud_send command = Command(Tid(1));
   command.remote_pvo = 0 - members_[0]->pvo.value;
@@ -281,7 +282,7 @@ TEST_F(GroupTest, NobodyAsksAGroup) {
   }
   urnic_rud_send counted = Command(Tid(1));
   counted.counter = 1;
-  // In a packet, that is a group, too.
+  // The field of the packet has 24 bits, so this would also be a group.
   urnic_rud_send disguised = Command(Tid(1));
   disguised.window = wire::kRudWindowMask + 1;
   for (const urnic_rud_send& command : {counted, disguised}) {
@@ -289,7 +290,7 @@ TEST_F(GroupTest, NobodyAsksAGroup) {
     EXPECT_TRUE(source_.rnic.Transmit().empty());
     EXPECT_EQ(source_.rnic.StatusOf(index), URNIC_RUD_BAD_REQUEST);
   }
-  // A peer that does it all the same.
+  // A peer that ignores this rule.
   Bytes packet = Post(Command(Tid(2)))[0];
   reinterpret_cast<wire::RudBase*>(packet.data())
       ->SetType(wire::RudType::kStateRequest);
@@ -305,7 +306,8 @@ TEST_F(GroupTest, NobodyAsksAGroup) {
   EXPECT_EQ(Give(0, packet), RxVerdict::kRudNotForGroup);
 }
 
-// A write to one member that goes on with one to the group is no other.
+// A write to one member that continues a write to the group belongs to that
+// write.
 TEST_F(GroupTest, ARetryIsNotCountedEither) {
   Post(Command(Tid(1)));
   urnic_rud_send retry = CommandFor(0, Tid(1, 1));
@@ -321,8 +323,8 @@ TEST_F(GroupTest, ARetryIsNotCountedEither) {
   EXPECT_EQ(source_.rnic.Poll()->value, 0u);
 }
 
-// What a peer does on the context has another number, and so is not what was
-// written to the group.
+// A transfer that a peer begins on the context has another number, so it does
+// not belong to the write to the group.
 TEST_F(GroupTest, AReadThatIsRefusedIsNotOfTheGroup) {
   urnic_rud_send command = Command(Tid(1));
   command.notify = 0;

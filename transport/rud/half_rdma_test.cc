@@ -16,7 +16,8 @@ class HalfRdma : public RudPair {
   static constexpr uint32_t kPackets = 3;
   static constexpr uint32_t kBytes = kPackets * kRudStride;
 
-  // Packet `number` of a transfer, from a slot to this place of B's memory.
+  // A write of packet `number` of a transfer, from a slot to this place in B's
+  // memory.
   urnic_rud_send Part(uint64_t tid, uint32_t number, uint64_t place) const {
     urnic_rud_send command = Command(URNIC_RUD_WRITE, tid, kBytes);
     command.flags = URNIC_RUD_SLOT_DATA;
@@ -85,7 +86,7 @@ class ReadToFifo : public HalfRdma {
     command.local_pvo = kMark;
     return command;
   }
-  // B's packets for the read.
+  // Sends the request to B, and returns B's packets.
   std::vector<Bytes> Ask(const urnic_rud_send& command) {
     for (const Bytes& request : Send(command))
       EXPECT_EQ(Give(request), RxVerdict::kAccept);
@@ -194,7 +195,7 @@ TEST_F(ReadToFifo, NothingElseIsTakenForIt) {
             RxVerdict::kRudMismatch)
       << "another PVO";
   EXPECT_FALSE(a_.Poll().has_value());
-  // The same read, into memory, is another transfer.
+  // The same read into memory begins from scratch.
   urnic_rud_send command = Read(Tid(1, 1));
   command.flags = 0;
   command.local_pvo = a_pvo_.value;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the headers of packets say of who sent one, and of third parties. Those
-// of data are in data_headers.h.
+// The sender and the third party of a packet, in its headers. data_headers.h
+// writes the headers of data packets.
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@ constexpr bool HasThird(wire::RudType type) {
   return type == wire::RudType::kThirdReadRequest ||
          type == wire::RudType::kThirdData;
 }
-// Of the sender's context, as the packet names it.
+// The sender, with the context that the packet contains.
 inline Party SenderOf(const RxPacket& packet, const wire::RudContext& context) {
   return {packet.peer, packet.base->sender_window(), IdOf(context)};
 }
@@ -25,15 +25,16 @@ inline Party ThirdOf(const RxPacket& packet) {
   const wire::RudThird& third = packet.third();
   return {packet.third_peer, third.number(), IdOf(third.context)};
 }
-// Who wants to know. Without a third party, none is told.
+// Who wants to be told of the completion. A third party only if the packet has
+// one.
 inline uint8_t WishesOf(const RxPacket& packet) {
   return HasThird(packet.type) ? packet.base->notify
                                : packet.base->notify & ~wire::kRudNotifyThird;
 }
 
-// Appends the third header, the last of a packet's.
+// Appends the third header, which is the last one.
 inline void AppendThird(TxPacket& out, const Party& third) {
-  wire::RudThird header;  // without the address, which the caller knows
+  wire::RudThird header;  // without the address, which the caller adds
   header.window = wire::Be<uint32_t>(third.window);
   header.context = ToWire(third.context);
   wire::Appender(out.headers + out.header_bytes).Append(header);
@@ -41,7 +42,8 @@ inline void AppendThird(TxPacket& out, const Party& third) {
   out.third_peer = third.peer;
 }
 
-// For the caller's address. REQUIRES: packet.third_peer != 0
+// The third header, where the caller adds the address. REQUIRES:
+// packet.third_peer != 0
 inline wire::RudThird& ThirdAtEnd(const TxPacket& packet) {
   return *reinterpret_cast<wire::RudThird*>(
       packet.headers + packet.header_bytes - sizeof(wire::RudThird));

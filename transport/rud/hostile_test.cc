@@ -1,4 +1,4 @@
-// Peers with the right keys, programs, and bursts that do what no upper layer
+// Bursts, peers with the right keys, and programs that do what no upper layer
 // would.
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class HostileTest : public testing::RudPair {
 
 // --- Bursts ------------------------------------------------------------------
 
-// The program may use its memory again when it sees the entry.
+// When the program sees the entry, it may use its memory again.
 TEST_F(HostileTest, NothingIsPlacedAfterTheEntryOfARefusal) {
   urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(1), 2 * kStride);
   write.remote_pvo = b_pvo_.value + 4096 - kStride;
@@ -66,8 +66,8 @@ TEST_F(HostileTest, AFaultEndsOnlyTheTransferThatHadIt) {
   EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_COMPLETION);
 }
 
-// A state of which nothing is missing would leave the source with nothing to
-// send, and no completion.
+// If the answer were a state with nothing missing, the source would have
+// nothing to send, and no completion.
 TEST_F(HostileTest, AStateRequestBehindTheLastPacketIsAnsweredByACompletion) {
   auto burst = Send(Command(URNIC_RUD_WRITE, Tid(1), 2 * kStride));
   burst.push_back(Send(StateRequest(Tid(1, 1)))[0]);
@@ -113,7 +113,7 @@ TEST_F(HostileTest, AStateHasNoBitsOfAForgottenTransfer) {
   EXPECT_EQ(Give(Send(Command(URNIC_RUD_WRITE, Tid(1), 8))[0]),
             RxVerdict::kAccept);
   EXPECT_EQ(Answer(), 1u);
-  // B writes with the context, and wants to know nothing.
+  // B writes from the context, without a notification.
   urnic_rud_send back = Command(URNIC_RUD_WRITE, Tid(2), 8);
   back.notify = 0;
   std::swap(back.context, back.local_context);
@@ -130,7 +130,7 @@ TEST_F(HostileTest, AStateHasNoBitsOfAForgottenTransfer) {
   EXPECT_EQ(got->arrived, 0u);
 }
 
-// A frame has room for so much payload only.
+// Such a packet would not fit into a frame.
 TEST_F(HostileTest, AReadWithPacketsThatFitIntoNoFrameIsDropped) {
   Bytes memory(size_t{1} << 17);
   const Pvo pvo = Register(b_, memory, testing::kRudAll);
@@ -151,8 +151,8 @@ TEST_F(HostileTest, AReadWithPacketsThatFitIntoNoFrameIsDropped) {
   EXPECT_EQ(SendFrom(b_, a_).size(), 1u);
 }
 
-// The context of a read has a peer's write of the same transfer number, length
-// and stride.
+// On the context of a read there is a peer's write with the same transfer
+// number, length and stride.
 TEST_F(HostileTest, AReadIsNotCompleteByThePeersWrite) {
   EXPECT_EQ(Give(Send(Command(URNIC_RUD_WRITE, Tid(2), 8))[0]),
             RxVerdict::kAccept);
@@ -173,14 +173,14 @@ TEST_F(HostileTest, AReadIsNotCompleteByThePeersWrite) {
   }();
   EXPECT_EQ(Give(data[0]), RxVerdict::kAccept);
   EXPECT_EQ(b_.Poll()->type, URNIC_RUD_GOT_TRANSFER);
-  // The peer writes, and names the transfer that comes next.
+  // The peer writes with the number of the next transfer.
   EXPECT_EQ(Give(Send(Command(URNIC_RUD_WRITE, Tid(4), 8))[0]),
             RxVerdict::kAccept);
   EXPECT_EQ(read_back(Tid(4, 1)).size(), 2u);  // a completion, and the request
   EXPECT_FALSE(b_.Poll().has_value());
 }
 
-// Completions and notices for what is not awaited change nothing.
+// Completions and notices that nobody awaits change nothing.
 TEST_F(HostileTest, ForgedAnswersAreCountedAndDropped) {
   const auto give = [&](const auto&... headers) {
     Bytes body;
@@ -214,7 +214,7 @@ TEST_F(HostileTest, ForgedAnswersAreCountedAndDropped) {
   };
   const ContextId former = {b_context_.number, b_context_.key - 1};
   const ContextId none = {UINT32_MAX, b_context_.key};
-  // Nothing is awaited.
+  // B awaits nothing.
   EXPECT_EQ(completion(b_context_, 0), RxVerdict::kRudStale);
   EXPECT_EQ(notice(b_context_, 0, 1), RxVerdict::kRudStale);
   urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(5, 1), 8);
@@ -257,7 +257,7 @@ TEST_F(HostileTest, AReadIsToldOnceThoughItIsPostedAgain) {
   EXPECT_EQ(Give(Send(read)[0]), RxVerdict::kAccept);
   const auto data = SendFrom(b_, a_);
   EXPECT_EQ(a_.Receive(data[0], b_.config().address), RxVerdict::kAccept);
-  // The time-out was faster than the program.
+  // The time-out came before the program saw the completion.
   read.tid = Tid(1, 1);
   EXPECT_TRUE(Send(read).empty());
   EXPECT_EQ(a_.Poll()->type, URNIC_RUD_GOT_TRANSFER);
@@ -276,7 +276,7 @@ TEST_F(HostileTest, AWriteReadsNothingAfterItsRegistrationHasEnded) {
 TEST_F(HostileTest, AFaultOfAReadDoesNotEndWhatItsOwnerHasBegun) {
   EXPECT_EQ(Give(Send(Command(URNIC_RUD_READ, Tid(1), 8))[0]),
             RxVerdict::kAccept);
-  // B answers the read and writes with the same context, in one go.
+  // B answers the read and writes from the same context, in one burst.
   urnic_rud_send write = Command(URNIC_RUD_WRITE, Tid(2), 8);
   write.flags = URNIC_RUD_INLINE_DATA;
   write.local_context = b_context_.value();

@@ -1,9 +1,9 @@
 #pragma once
 
-// What a window has for the packets of a group: its own contexts and memory for
-// those that the packets name, which are the same for all members (document C:
-// "RDMA contexts that are reserved for this use"). Thread: the holder of the
-// engine's token.
+// A window as a member of a multicast group. Packets to a group contain numbers
+// that are the same for all members. This says which of the window's contexts,
+// and which of its memory, they refer to (document C: "RDMA contexts that are
+// reserved for this use"). Thread: the holder of the engine's token.
 
 #include <cstdint>
 #include <optional>
@@ -15,17 +15,17 @@
 namespace urnic::rud {
 
 struct Membership {
-  uint32_t key = 0;                 // which packets bear, instead of a window's
-  std::vector<ContextId> contexts;  // by their number in the group
-  Pvo pvo;                          // where offset 0 of the group is,
-  uint64_t bytes = 0;               // and how much of it
+  uint32_t key = 0;                 // of packets to the group
+  std::vector<ContextId> contexts;  // by index in the group
+  Pvo pvo;                          // offset 0 of the group's memory
+  uint64_t bytes = 0;               // length of this memory
 
-  // Nullopt: the group has no such context here.
+  // Nullopt: no context has this index.
   std::optional<ContextId> ContextOf(uint32_t number) const {
     if (number >= contexts.size()) return std::nullopt;
     return contexts[number];
   }
-  // Nullopt: the group has not so much memory here.
+  // Nullopt: the range is not within the group's memory.
   std::optional<Pvo> PvoOf(uint64_t offset, uint32_t length) const {
     if (offset > bytes || length > bytes - offset) return std::nullopt;
     return Pvo{pvo.value + offset};

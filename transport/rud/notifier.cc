@@ -27,8 +27,8 @@ void Notifier::TellComplete(Context& context) {
                         .tid = context.tid});
   };
   if ((context.notify & wire::kRudNotifySource) != 0) tell(context.other);
-  // Document C: the completion of third-party data goes to the window that the
-  // new field of the header names.
+  // Document C: the completion of third-party data goes to the window in the
+  // new field of the header.
   if ((context.notify & wire::kRudNotifyThird) != 0) tell(context.third);
 }
 

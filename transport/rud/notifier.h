@@ -1,7 +1,7 @@
 #pragma once
 
-// Tells the two ends of a transfer what has become of it: its own end by an
-// entry of the receive FIFO, the other one by an answer.
+// Tells both ends how a transfer has ended: the program at this end by an entry
+// of the receive FIFO, the other end by an answer.
 //
 // Thread: the holder of the engine's token.
 
@@ -19,10 +19,11 @@ class Notifier {
   Notifier(const ContextPool* contexts, ReceiveFifo* fifo, Answers* answers)
       : contexts_(*contexts), fifo_(*fifo), answers_(*answers) {}
 
-  // An entry about a transfer of this context.
+  // An entry about the transfer of this context.
   urnic_rud_receive EntryOf(const Context& context, urnic_rud_entry type) const;
-  // Adds such an entry, of a transfer of so many bytes. Written where it
-  // belongs: building and copying it took 5 % of the time of an 8-byte write.
+  // Adds such an entry, with the length of the transfer. It is written in
+  // place: building and copying it took 5 % of the time of an 8-byte write.
+  // False: the FIFO is full.
   bool Tell(const Context& context, urnic_rud_entry type, uint32_t total) {
     urnic_rud_receive* const to = fifo_.Next();
     if (to == nullptr) return false;
@@ -41,17 +42,17 @@ class Notifier {
          .number = 0});
     return true;
   }
-  // The transfer is complete, and its bytes are in memory: tells those that
-  // want to know, and the target only if it was not told before.
+  // The transfer is complete, and its bytes are in memory. Tells those who
+  // asked to be notified; the target only if it was not told before.
   void TellComplete(Context& context);
-  // What has arrived. `pvo`: that was refused, or 0.
+  // Tells which packets have arrived. `pvo`: the one that was refused, or 0.
   void TellState(const Context& context, const Party& to,
                  wire::RudReason reason, uint64_t pvo) const;
-  // Memory was refused at this end, which is the target: to the source, and to
-  // the third party.
+  // Tells the source, and the third party if it asked to be notified, that the
+  // target, which is this end, has refused an access.
   void TellRefusal(const Context& context, uint64_t pvo) const;
-  // Memory was refused at this end, which is the target: the transfer has
-  // ended.
+  // This end, which is the target, refuses an access: ends the transfer, and
+  // tells all.
   void End(Context& context, uint64_t pvo);
 
  private:

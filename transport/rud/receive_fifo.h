@@ -1,8 +1,9 @@
 #pragma once
 
-// The receive FIFO of a window (verbs/abi/rud_abi.h), as the RNIC writes it.
-// The program may write anything to it at any time: only the consumer index is
-// read, and what the RNIC has given out is counted here.
+// The receive FIFO of a window (verbs/abi/rud_abi.h), from the RNIC's side. The
+// program may write anything to its memory at any time. So the RNIC reads
+// nothing but the consumer index, and keeps its own count of what it has handed
+// out.
 //
 // Thread: the holder of the engine's token.
 
@@ -21,8 +22,8 @@ namespace urnic::rud {
 
 class ReceiveFifo {
  public:
-  // Memory of the rings; it outlives the FIFO. `slot_bytes`: the longest
-  // payload. REQUIRES: entries is a power of two.
+  // The memory of the rings outlives the FIFO. `slot_bytes`: the longest
+  // payload. REQUIRES: count is a power of two.
   ReceiveFifo(urnic_rud_receive* entries, uint32_t count,
               urnic_queue_indices* indices, uint8_t* slots, uint32_t slot_bytes)
       : entries_(entries),
@@ -36,8 +37,8 @@ class ReceiveFifo {
 
   uint32_t slot_bytes() const { return slot_bytes_; }
   uint32_t count() const { return mask_ + 1; }
-  // Entries that the program has not returned, at most all; and those that were
-  // discarded because the FIFO was full.
+  // Entries that the program has not returned; count() if its index is invalid.
+  // And entries that were discarded because the FIFO was full.
   uint32_t unread() const {
     return std::min(
         published_ -
@@ -45,12 +46,12 @@ class ReceiveFifo {
         count());
   }
   uint64_t discarded() const { return discarded_; }
-  // Entries that the program can see, since the beginning.
+  // Entries that the program could see so far.
   uint32_t published() const { return published_; }
 
-  // Adds an entry, which the program sees after Publish(): what was placed
-  // before is then in memory. REQUIRES: payload.size() <= slot_bytes(). False:
-  // it is full, or the program's index makes no sense.
+  // Adds an entry. The program sees it after Publish(), when everything that
+  // was placed before is in memory. False: the FIFO is full, or the program's
+  // index is invalid. REQUIRES: payload.size() <= slot_bytes()
   bool Push(const urnic_rud_receive& entry, std::span<const uint8_t> payload) {
     urnic_rud_receive* const to = Next();
     if (to == nullptr) return false;
@@ -66,8 +67,8 @@ class ReceiveFifo {
     return true;
   }
 
-  // The same in two steps: the entry that the caller fills from `bytes` on, or
-  // null; and its first word.
+  // The same in two steps. Next() returns the entry, or null; the caller fills
+  // it from the field `bytes` on. PushNext() adds it with its first word.
   urnic_rud_receive* Next() {
     const uint32_t consumer =
         std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
@@ -75,8 +76,8 @@ class ReceiveFifo {
     ++discarded_;
     return nullptr;
   }
-  // Document C: the first line of an entry, by which the program sees that
-  // there is one, is written when all else is in memory
+  // Document C: the first line of an entry, which tells the program that the
+  // entry is there, is written when everything else is in memory.
   struct First {
     uint8_t type;
     uint8_t flags;
@@ -111,7 +112,7 @@ class ReceiveFifo {
   urnic_queue_indices* const indices_;
   uint8_t* const slots_;
   const uint32_t slot_bytes_;
-  std::vector<uint32_t> firsts_;  // words of entries that are not published
+  std::vector<uint32_t> firsts_;  // first words of unpublished entries
   uint32_t producer_ = 0;
   uint32_t published_ = 0;
   uint64_t discarded_ = 0;

@@ -1,9 +1,9 @@
-// Any list of operations on two windows that face each other, and on their
-// rings, contexts and registrations. Both may be members of a group that both
-// write to, so that each write has one or two targets. Packets are delivered in
-// bursts, lost, duplicated, altered or made up, mostly with the right job, key
-// and context; a program writes any bytes to its rings. The rules are in
-// tests/fuzz/rud_watched_end.h.
+// Random operations on two windows that face each other, and on their rings,
+// contexts and registrations. Both may be members of a group to which both
+// write, so that a write has one or two targets. Packets are delivered in
+// bursts, lost, duplicated, changed or forged, mostly with the right job, key
+// and context. A program writes any bytes to its rings. The rules that must
+// hold are in tests/fuzz/rud_watched_end.h.
 
 #include <algorithm>
 #include <utility>
@@ -27,7 +27,7 @@ using Bytes = std::vector<uint8_t>;
 constexpr uint32_t kJob = End::kJob;
 constexpr size_t kInFlightMax = 128;
 constexpr int kOperationMax = 400;
-// Those that are not about groups are below, so that old inputs keep their
+// Values below this are not about groups, so that old inputs keep their
 // meaning.
 constexpr uint8_t kGroupOperations = 120;
 
@@ -35,7 +35,7 @@ class Fuzzer {
  public:
   explicit Fuzzer(Input input) : in_(input), ends_{End(1), End(2)} {
     for (size_t i = 0; i < 2; ++i) {
-      // Each is its own peer, too, for third parties and for the group.
+      // Each end is also a peer of itself, for third parties and for the group.
       ends_[i].rnic().peers[1] = PeerOf(ends_[1 - i]);
       ends_[i].rnic().peers[2] = PeerOf(ends_[i]);
     }
@@ -117,7 +117,7 @@ class Fuzzer {
     }
   }
 
-  // Those that the network takes a packet of this end to.
+  // The ends to which the network takes a packet of this end.
   std::vector<size_t> TargetsOf(size_t i, const RudEnd::Sent& sent) const {
     if (sent.peer == End::kGroupPeer) return {1 - i, i};
     return {sent.peer == 2 ? i : 1 - i};
@@ -190,12 +190,12 @@ class Fuzzer {
     last_[i] = c;
     Submit(i, c);
   }
-  // What is not for a group is refused, and nothing is sent.
+  // A command that is not for a group is refused, and nothing is sent.
   void Submit(size_t i, const urnic_rud_send& command) {
     End& end = ends_[i];
     const bool is_alone = !end.rnic().window().HasWork();
     const uint32_t index = end.rnic().Post(command, lists_[i]);
-    // A program that has scribbled may have posted nothing.
+    // If the program has overwritten its rings, it may have posted nothing.
     if (command.window != 0 || IsForGroup(command) || !is_alone ||
         end.rnic().window().failed() ||
         end.rnic().window().send_fifo().Waiting() != 1) {
@@ -204,7 +204,7 @@ class Fuzzer {
     URNIC_CHECK(end.Transmit(ends_[1 - i].address(), kBurstMax).empty());
     URNIC_CHECK(end.rnic().StatusOf(index) == URNIC_RUD_BAD_REQUEST);
   }
-  // A group is asked nothing, and no member is counted.
+  // A group gets no requests, and its completions are not counted.
   static bool IsForGroup(const urnic_rud_send& command) {
     switch (command.opcode) {
       case URNIC_RUD_READ:
@@ -212,7 +212,7 @@ class Fuzzer {
       case URNIC_RUD_ASK_STATE:
         return false;
       case URNIC_RUD_WRITE:
-        // A list may have to wait before it is looked at.
+        // A list may have to wait before it is checked.
         return command.counter == 0 && ((command.flags & URNIC_RUD_LIST) == 0 ||
                                         command.condition != 0);
       default:
@@ -230,7 +230,7 @@ class Fuzzer {
     c.stride = static_cast<uint16_t>(c.bytes);
     c.packets = 1;
   }
-  // The other end is told to send to one of the two.
+  // Tells the other end to send to one of the two.
   void BeThirdRead(urnic_rud_send& c, End& end, uint8_t notify) {
     const uint8_t to = in_.Below(4);
     c.opcode = URNIC_RUD_THIRD_READ;
@@ -257,8 +257,8 @@ class Fuzzer {
     if ((how & 0x80) != 0) c.flags |= URNIC_RUD_COUNT_ONLY;
   }
   End& Other(const End& end) { return ends_[&end == &ends_[0] ? 1 : 0]; }
-  // Another attempt, as of an upper layer after a time-out: the same, or a
-  // question for its state.
+  // Another attempt, like that of an upper layer after a time-out: the same
+  // command, or a state request.
   void PostAgain(size_t i) {
     if (!ends_[i].rnic().CanPost()) return;
     const uint8_t how = in_.Byte();
@@ -271,8 +271,8 @@ class Fuzzer {
     }
     Submit(i, c);
   }
-  // What a member may have missed of the last write to the group goes to it
-  // alone, or it is asked.
+  // Sends one member what it may have missed of the last write to the group, or
+  // a state request.
   void PostToMember(size_t i) {
     urnic_rud_send c = last_[i];
     const uint8_t how = in_.Byte();
@@ -294,7 +294,7 @@ class Fuzzer {
     }
     Submit(i, c);
   }
-  // The network and the engines are fast.
+  // The network and the engines are fast: delivers everything.
   void Settle() {
     for (size_t i = 0; i < 2; ++i) {
       for (auto& sent : ends_[i].Transmit(ends_[1 - i].address(), kBurstMax)) {
@@ -332,7 +332,8 @@ class Fuzzer {
     }
   }
 
-  // It has all that there is, or changes one thing of what it has.
+  // Makes the end a member with all its contexts, or changes one thing of its
+  // membership.
   void ChangeMembership(End& end) {
     const uint8_t what = in_.Byte();
     rud::Membership* const as = end.membership();
@@ -402,8 +403,8 @@ class Fuzzer {
   RudPicks pick_{&in_};
   RudInventor inventor_{&in_, ends_};
   std::vector<Bytes> wire_[2];   // to each end
-  urnic_rud_send last_[2] = {};  // that each has posted
-  Bytes lists_[2];               // and what it has put in the slot
+  urnic_rud_send last_[2] = {};  // the last command of each
+  Bytes lists_[2];               // and its slot
 };
 
 }  // namespace

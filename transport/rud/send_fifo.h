@@ -1,7 +1,8 @@
 #pragma once
 
-// The send FIFO of a window (verbs/abi/rud_abi.h), as the RNIC reads it. An
-// entry is copied once, and only the copy is used.
+// The send FIFO of a window (verbs/abi/rud_abi.h), from the RNIC's side. The
+// program may change an entry at any time, so the RNIC copies it once and uses
+// only the copy.
 //
 // Thread: the holder of the engine's token.
 
@@ -17,8 +18,8 @@ namespace urnic::rud {
 
 class SendFifo {
  public:
-  // Memory of the rings; it outlives the FIFO. `slot_bytes`: the longest
-  // payload of a packet. REQUIRES: entries is a power of two.
+  // The memory of the rings outlives the FIFO. `slot_bytes`: the longest
+  // payload of a packet. REQUIRES: count is a power of two.
   SendFifo(urnic_rud_send* entries, uint32_t count,
            urnic_queue_indices* indices, const uint8_t* slots,
            uint32_t slot_bytes)
@@ -34,9 +35,9 @@ class SendFifo {
   uint32_t slot_bytes() const { return slot_bytes_; }
   uint32_t count() const { return mask_ + 1; }
 
-  // How many entries wait; 0 if the program's index makes no sense. A program
-  // that posts while the RNIC reads gets no more than a ring of entries read
-  // before Publish().
+  // How many entries wait; 0 if the program's index is invalid. Even if the
+  // program posts all the time, no more than one ring of entries is read before
+  // Publish().
   uint32_t Waiting() const {
     const uint32_t producer =
         std::atomic_ref(indices_->producer).load(std::memory_order_acquire);
@@ -48,7 +49,7 @@ class SendFifo {
   void Read(urnic_rud_send& entry) const {
     std::memcpy(&entry, &Entry(), sizeof(entry));
   }
-  // Where the payload of the first entry is.
+  // The slot of the first entry.
   uint64_t SlotAddress() const {
     return reinterpret_cast<uint64_t>(slots_ +
                                       size_t{consumer_ & mask_} * slot_bytes_);
@@ -57,8 +58,8 @@ class SendFifo {
   void Finish(urnic_rud_status status) {
     statuses_[consumer_++ & mask_] = static_cast<uint8_t>(status);
   }
-  // The payload of what is done has been copied: the program may use the
-  // entries and slots again.
+  // Call this when the payload of the finished entries has been copied: the
+  // program gets them and their slots back.
   void Publish() {
     if (published_ == consumer_) return;
     for (; published_ != consumer_; ++published_) {
@@ -78,7 +79,7 @@ class SendFifo {
   urnic_queue_indices* const indices_;
   const uint8_t* const slots_;
   const uint32_t slot_bytes_;
-  std::vector<uint8_t> statuses_;  // of entries that are not published
+  std::vector<uint8_t> statuses_;  // of finished, unpublished entries
   uint32_t consumer_ = 0;
   uint32_t published_ = 0;
 };

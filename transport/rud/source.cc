@@ -137,13 +137,13 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
       continue;
     }
     context->path = done.path;
-    // The counter is not lost if the FIFO is full; and another attempt is told
-    // again, but not counted.
+    // Counts even if the FIFO is full. When another attempt completes, the
+    // program is told again, but nothing is counted.
     if (context->counter != 0 && !std::exchange(context->counted, true))
       conditions_.Count(context->counter);
     const urnic_rud_receive entry = AnswerOf(packet, *context);
     if (context->to_group) {
-      // The other members answer, too.
+      // Other members will answer, too.
       if (!receive_.Push(entry, {})) verdict = RxVerdict::kRudFifoFull;
     } else if (context->count_only || receive_.Push(entry, {})) {
       context->state = ContextState::kIdle;
@@ -164,7 +164,8 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
       notice.reason == static_cast<uint8_t>(wire::RudReason::kAccess);
   const bool expected = context->state == ContextState::kAwaiting ||
                         (refused && IsReading(*context));
-  // Members of a group are asked one after the other.
+  // Members of a group are asked one after the other, so the tid of an answer
+  // may be older than that of the context.
   const uint64_t tid = packet.transfer().tid.value();
   const bool is_late = context->to_group
                            ? TransferOf(context->tid) != TransferOf(tid)
@@ -173,7 +174,7 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
   context->path = packet.base->path;
   urnic_rud_receive entry = AnswerOf(packet, *context);
   entry.type = refused ? URNIC_RUD_GOT_REFUSAL : URNIC_RUD_GOT_STATE;
-  // Of an answer for a group, that is not the context's last.
+  // For a group, this is not always the context's tid.
   entry.tid = tid;
   entry.arrived = notice.arrived.value();
   entry.pvo = notice.pvo.value();
@@ -225,7 +226,7 @@ wire::RudBase Source::BaseOf(RudType type, const Answer& answer) const {
   return true;
 }
 
-// The longest packet of the link is one of data with the longest headers.
+// The link can carry max_payload bytes behind the longest headers.
 uint32_t Source::CompletionsThatFit() const {
   constexpr uint32_t kHeaders =
       wire::kRudMaxHeaderBytes - sizeof(wire::RudBase);
@@ -234,10 +235,10 @@ uint32_t Source::CompletionsThatFit() const {
       (config_.max_payload + kHeaders) / sizeof(wire::RudCompletion));
 }
 
-// As many as go the same way to the same window: on another path they would say
-// something wrong about that of their transfer.
+// Packs completions with the same window and path into one packet: a completion
+// on another path would give a wrong round trip.
 void Source::SendCompletions(TxPacket& out) {
-  // Nothing is added meanwhile.
+  // This reference stays valid, because nothing is added meanwhile.
   const Answer& first = answers_.Front();
   wire::RudBase base = BaseOf(RudType::kCompletion, first);
   wire::Appender appender(out.headers + sizeof(base));
@@ -284,7 +285,7 @@ bool Source::SendReadPacket(TxPacket& out) {
   context.unsent &= context.unsent - 1;
   const ContextId own = {contexts_.NumberOf(context), context.key};
   const bool is_third = context.third.peer != 0;
-  // The target of third-party data has asked for nothing.
+  // The target of third-party data has not requested it.
   const auto flags = static_cast<uint8_t>(
       is_third
           ? 0
@@ -312,7 +313,7 @@ bool Source::SendReadPacket(TxPacket& out) {
   out.context = own.number;
   out.tid = context.tid;
   out.payload_in_ring = false;
-  // Again: the registration may have ended since.
+  // Check again, because the registration may have ended.
   const PvoTranslation found =
       tces_.CheckAccess(config_.job, {context.source_pvo + offset},
                         out.payload_bytes, mem::kRemoteRead);
@@ -333,7 +334,7 @@ bool Source::SendReadPacket(TxPacket& out) {
 
 uint32_t Source::Transmit(std::span<TxPacket> packets) {
   uint32_t count = 0;
-  uint32_t without_packet = 0;  // commands: wrong ones cost time, too
+  uint32_t without_packet = 0;  // commands, which also cost time
   while (count < packets.size() && !failed_) {
     TxPacket& out = packets[count];
     out.third_peer = 0;
@@ -361,7 +362,8 @@ void Source::OnGatherFault(const TxPacket& packet) {
     return;
   }
   Context& context = contexts_.At(packet.context);
-  // Another packet of it has failed, or its owner has begun something else.
+  // Another packet of this read has failed, or the context has a newer
+  // transfer.
   if (context.tid != packet.tid || context.state == ContextState::kEnded)
     return;
   Forget(packet.context);

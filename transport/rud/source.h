@@ -1,7 +1,7 @@
 #pragma once
 
 // The sending half of a window: commands of the program, read requests of
-// peers, and what is answered to both.
+// peers, and the answers to both.
 //
 // Thread: the holder of the engine's token.
 
@@ -39,31 +39,32 @@ class Source {
   RxVerdict OnCompletions(const RxPacket& packet);
   RxVerdict OnNotice(const RxPacket& packet);
 
-  // Something can be sent.
+  // There is something to send.
   bool HasWork() const {
     return !answers_.empty() || reads_ != 0 || HasCommand();
   }
-  // Fills packets, and returns how many: also none, if commands needed none.
-  // The program learns by Publish() which commands are done.
+  // Fills packets and returns how many. That may be none, since some commands
+  // need no packet. Publish() tells the program which commands are done.
   uint32_t Transmit(std::span<TxPacket> packets);
-  // The payload of all packets has been copied.
+  // Call this when the payload of all packets has been copied.
   void Publish() {
     send_.Publish();
     conditions_.Publish();
   }
-  // The payload of a packet is not there.
+  // The payload of the packet is not mapped.
   void OnGatherFault(const TxPacket& packet);
-  // The window has failed: nothing is sent any more.
+  // The window has failed: ends all commands and reads. Nothing more is sent.
   void Flush();
-  // Before the context is released: it answers nothing any more.
+  // Call this before a context is released. If it answers a read, it stops.
   void Forget(uint32_t context);
   void ForgetAll();
 
-  // A command named memory that the job may not access: the window fails.
+  // A command named memory that the job may not access, or a read request a PVO
+  // with a wrong key: the window must fail.
   bool failed() const { return failed_; }
 
  private:
-  // The context as an answer leaves it, and the entry that tells of it.
+  // Writes to the context what the answer says, and returns the entry for it.
   urnic_rud_receive AnswerOf(const RxPacket& packet, Context& context) const;
 
   enum class Step : uint8_t { kNothing, kPacket, kDone };
@@ -75,25 +76,27 @@ class Source {
   uint32_t CompletionsThatFit() const;
   void SendCompletions(TxPacket& out);
   void SendNotice(TxPacket& out);
-  // Who has asked for what the context sends.
+  // Who has requested what the context sends.
   static const Party& AskerOf(const Context& context);
-  // False: its memory may no longer be read.
+  // The next packet of the first read. False: its memory may no longer be read.
   bool SendReadPacket(TxPacket& out);
   void EndRead(Context& context);
-  // Sends what the first command needs; kDone: it needed no packet.
+  // Sends a packet of the first command. kDone: the command needed no packet.
   Step SendCommand(TxPacket& out);
   void ReadCommand();
-  // What has become of the command.
+  // The command is done, with this result.
   void Finish(urnic_rud_status status);
   urnic_rud_status Begin();
   bool IsCountable() const;
-  // It is another packet of the transfer that its context has begun from slots.
+  // The command sends another packet of a transfer from slots that has already
+  // begun.
   bool IsNextOfSlots(const Context& context) const;
-  // The payload of the command's one packet. REQUIRES: it has one
+  // The payload of the command's only packet. REQUIRES: it has exactly one.
   uint32_t SlotPayloadBytes() const;
-  // A write from a slot has one packet, which the slot holds.
+  // Whether a write from a slot is valid: it has one packet, which fits into
+  // the slot.
   bool IsPacketOfSlot() const;
-  // Writes to one window, which end with the packet.
+  // Whether the slot has a valid list of writes.
   bool IsList() const;
   urnic_rud_status BeginPacket();
   urnic_rud_status BeginWrite();
@@ -102,17 +105,19 @@ class Source {
   urnic_rud_status BeginAsking();
   urnic_rud_status BeginCancel();
   urnic_rud_status BeginOnCounter();
-  // The local context of the command, for a larger tid.
+  // The local context of the command, if the command may begin a transfer on
+  // it.
   urnic_rud_status TakeContext(Context*& context);
-  // A transfer that peers complete: it is told, or not, to this end.
+  // Begins a transfer that a peer completes. `awaits`: the peer sends us the
+  // completion.
   void BeginTransfer(Context& context, bool awaits);
-  // False: the memory of the command may no longer be read.
+  // The next packet of the command. False: its memory may no longer be read.
   bool SendCommandPacket(TxPacket& out);
   bool SendOtherPacket(TxPacket& out);
   bool SendWritePacket(TxPacket& out);
   void AppendInline(TxPacket& out, uint32_t offset) const;
 
-  // Of a packet; of one of the command; of one that answers.
+  // The base header of a packet; of a packet of the command; of an answer.
   wire::RudBase BaseOf(wire::RudType type, uint32_t window, uint8_t path) const;
   wire::RudBase BaseOf(wire::RudType type) const;
   wire::RudBase BaseOf(wire::RudType type, const Answer& answer) const;
@@ -129,10 +134,10 @@ class Source {
   Conditions& conditions_;
   bool failed_ = false;
   bool reads_turn_ = false;
-  uint64_t unsent_ = 0;  // packets of command_
+  uint64_t unsent_ = 0;  // packets of command_, a bit for each
   urnic_rud_send command_ = {};
-  bool was_held_ = false;  // command_ is one of conditions_
-  // Contexts that answer reads: a list.
+  bool was_held_ = false;  // command_ comes from conditions_
+  // The list of contexts that answer reads.
   uint32_t reads_ = 0;
   uint32_t first_read_ = 0;
   uint32_t last_read_ = 0;

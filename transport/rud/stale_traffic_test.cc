@@ -1,5 +1,5 @@
-// What was recorded before a restart, a recovery, or another use of a context
-// comes again, and writes nothing.
+// Packets from before a restart, a recovery, or another use of a context are
+// replayed. They must write nothing.
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ constexpr uint16_t kStride = testing::kRudStride;
 
 class StaleTrafficTest : public testing::RudPair {
  protected:
-  // A session with writes, reads, other attempts, state requests and packets
-  // that are still under way at its end; all that came to B and to A.
+  // Records all packets to A and to B of a session with writes, reads, other
+  // attempts, state requests, and packets that are in flight at its end.
   void Record() {
     for (uint64_t transfer = 1; transfer <= 20; ++transfer) {
       urnic_rud_send command = Command(
@@ -37,14 +37,14 @@ class StaleTrafficTest : public testing::RudPair {
       a_.Post(ask);
       Exchange(false);
     }
-    // Never delivered.
+    // These are never delivered.
     for (Bytes& packet : Send(Command(URNIC_RUD_WRITE, Tid(50), 8 * kStride))) {
       to_b_.push_back(std::move(packet));
     }
     ASSERT_GT(to_b_.size(), 50u);
     ASSERT_GT(to_a_.size(), 20u);
   }
-  // `loses`: B gets nothing.
+  // `loses`: the packets to B are lost.
   void Exchange(bool loses) {
     while (a_.window().HasWork() || b_.window().HasWork()) {
       for (Bytes& packet : SendFrom(a_, b_)) {
@@ -60,7 +60,7 @@ class StaleTrafficTest : public testing::RudPair {
     }
   }
 
-  // Gives an end what was recorded, one by one and in bursts.
+  // Replays recorded packets to an end, one by one and in bursts.
   void Replay(RudEnd& end, const std::vector<Bytes>& packets,
               const wire::Gid& from) {
     end.on_place = [](const Placement&, const RxPacket&) {
@@ -78,7 +78,7 @@ class StaleTrafficTest : public testing::RudPair {
     EXPECT_FALSE(end.window().HasWork());
     EXPECT_FALSE(end.Poll().has_value());
   }
-  // Each context has an owner again.
+  // Gives each context an owner again.
   static void AcquireAll(RudEnd& end) {
     while (end.contexts().free() != 0) end.Acquire();
   }
@@ -124,7 +124,7 @@ TEST_F(StaleTrafficTest, NothingIsWrittenAfterContextsAreUsedAgain) {
   Replay(a_, to_a_, b_.config().address);
 }
 
-// The same context of the same owner has gone on to another transfer.
+// The owner has begun another transfer on the same context.
 TEST_F(StaleTrafficTest, NothingIsWrittenAfterALaterTransfer) {
   Record();
   a_.Post(Command(URNIC_RUD_WRITE, Tid(60), 8));

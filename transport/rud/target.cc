@@ -30,8 +30,8 @@ namespace urnic::rud {
 
 RxVerdict Target::TakeData(const RxPacket& packet) {
   const bool to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
-  // Its sender does not want to know whether it arrives, so no context counts
-  // it; but who reads does want to know.
+  // The sender does not ask for a notification, so no context tracks this
+  // packet. The answer to a read is always tracked.
   if (to_fifo && packet.base->notify == 0 &&
       (packet.base->flags & wire::kRudAnswersRead) == 0) {
     return PushData(packet);
@@ -56,7 +56,7 @@ RxVerdict Target::TakeData(const RxPacket& packet) {
   return RxVerdict::kAccept;
 }
 
-// What the owner reads belongs where it has said.
+// The answer to a read must match the place that the owner has requested.
 bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   const wire::RudData& data = packet.data();
   const bool to_fifo = (packet.base->flags & wire::kRudToFifo) != 0;
@@ -70,7 +70,8 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   const uint64_t tid = packet.transfer().tid.value();
   const bool is_new = tid != context.tid;
   const bool is_third = packet.type == wire::RudType::kThirdData;
-  // What the owner reads comes from its source only.
+  // A context of the owner's read accepts only answers to this read: no other
+  // transfer, no third-party data, nothing from a group.
   if (IsBusy(context)) {
     if (is_new || is_third || packet.group != nullptr || !IsReading(context))
       return RxVerdict::kRudBusy;
@@ -96,8 +97,8 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   context.other = SenderOf(packet, data.source);
   if (is_third) context.third = ThirdOf(packet);
   if (is_new && context.state != ContextState::kReceiving) {
-    // Its answer takes the way of this attempt: that of the last one may be
-    // dead.
+    // The answer takes the path of this attempt, since that of the last one may
+    // be dead.
     context.path = packet.base->path;
     context.marked = packet.marked;
   }
@@ -108,7 +109,7 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   }
   if (context.state == ContextState::kReceiving) return RxVerdict::kAccept;
   if (!is_new) return RxVerdict::kRudDuplicate;
-  // Another attempt at what is complete: only the answer was lost.
+  // Another attempt at a complete transfer: only the answer was lost.
   notifier_.TellComplete(context);
   return RxVerdict::kRudAnsweredAgain;
 }
@@ -161,7 +162,7 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   return Translate(context, pvo, packet.payload, packet.payload_bytes);
 }
 
-// All writes are looked at before one is placed.
+// Checks all writes before the first is placed.
 RxVerdict Target::TranslateList(Context& context, const RxPacket& packet) {
   const uint8_t* const end = packet.payload + packet.payload_bytes;
   for (const wire::RudListEntry* write = &packet.first_write();
@@ -245,10 +246,10 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
   const uint64_t tid = packet.transfer().tid.value();
   if (TransferOf(tid) != TransferOf(context->tid)) {
     context->state = ContextState::kIdle;
-    // Those were of a transfer of the owner.
+    // They belong to an earlier transfer of the owner.
     context->counted = context->to_group = false;
   }
-  // The bits are of a transfer that is forgotten.
+  // The bits belong to an earlier transfer.
   if (context->state == ContextState::kIdle ||
       context->state == ContextState::kAwaiting) {
     context->arrived = 0;
@@ -260,11 +261,11 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
                         context->third.IsFrom(asker.peer, asker.window);
   (by_third ? context->third : context->other) = asker;
   context->path = packet.base->path;
-  // Who asks wants an answer, whatever the first attempt wanted.
+  // The asker wants an answer, whatever the first attempt wanted.
   if (!by_third) context->notify |= wire::kRudNotifySource;
   if (context->state == ContextState::kReceiving &&
       context->arrived == wire::RudAllPackets(context->packets)) {
-    // The end of the burst tells that it is complete.
+    // The end of the burst reports the completion.
     return RxVerdict::kAccept;
   }
   context->marked = packet.marked;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The receiving half of a window: what arrives for its contexts, its memory and
-// its receive FIFO. docs/design/0014-rud.md ("Receiving") has the rules in
-// their order.
+// The receiving half of a window: data for memory and for the receive FIFO, and
+// state requests. docs/design/0014-rud.md ("Receiving") lists the rules in
+// order.
 //
 // Thread: the holder of the engine's token.
 
@@ -34,9 +34,9 @@ class Target {
         notifier_(*notifier),
         conditions_(*conditions) {}
 
-  // Data of a write, or of a read that the owner has asked for. A payload that
-  // may be placed is given to `place(Placement)`, with the context's number as
-  // the origin; a list of writes as many times as it has writes.
+  // Data of a write, or of a read of the owner. `index`: that of the packet in
+  // the burst. Calls `place(Placement)` for a payload that may be placed, with
+  // the number of the context as the origin; for a list, once per write.
   template <typename Place>
   RxVerdict OnData(const RxPacket& packet, uint8_t index, Place&& place) {
     placement_count_ = 0;
@@ -53,27 +53,29 @@ class Target {
   RxVerdict OnPacket(const RxPacket& packet);
   RxVerdict OnStateRequest(const RxPacket& packet);
 
-  // The memory of a placement is not there: the transfer has ended.
+  // The memory of a placement is not mapped: ends its transfer.
   void OnPlacementFault(const Placement& placement);
-  // All placements of the burst are in memory: tells of the transfers that are
-  // complete.
+  // All placements of the burst are in memory: sends the notifications of the
+  // transfers that are complete.
   void FinishBurst();
 
-  // A key of a TCE was wrong: the window fails (document C).
+  // A packet had the wrong key for a TCE: the window must fail (document C).
   bool failed() const { return failed_; }
-  // As Window.
+  // See Window.
   bool TakeBegun() { return std::exchange(begun_, false); }
 
  private:
   // Fills placements_.
   RxVerdict TakeData(const RxPacket& packet);
   RxVerdict PushData(const RxPacket& packet);
-  // Adds the packet to the FIFO; `entry` has what is its type's own.
+  // Adds the packet to the FIFO. `entry` has the fields that depend on its
+  // type.
   RxVerdict Push(urnic_rud_receive entry, const RxPacket& packet);
-  // The context that a packet names. Null: it may not have it.
+  // The context to which a packet refers. Null: the packet is dropped.
   Context* FindContext(const RxPacket& packet, RxVerdict& verdict);
   static bool IsOfRead(const Context& context, const RxPacket& packet);
-  // A tid that is newer than the context's, or as new.
+  // Handles a tid that is not older than that of the context: begins a transfer
+  // or another attempt, or answers one that has ended.
   RxVerdict Follow(Context& context, const RxPacket& packet);
   RxVerdict Translate(Context& context, const RxPacket& packet);
   RxVerdict TranslateList(Context& context, const RxPacket& packet);
@@ -91,8 +93,8 @@ class Target {
   bool begun_ = false;
   uint32_t touched_count_ = 0;
   uint32_t touched_[kBurstMax];
-  uint64_t tids_[kBurstMax] = {};  // of the packets that are placed
-  // Of one packet.
+  uint64_t tids_[kBurstMax] = {};  // of packets with placements
+  // Those of one packet.
   uint32_t placement_count_ = 0;
   Placement placements_[wire::kRudMaxWrites];
 };

@@ -1,21 +1,23 @@
 #pragma once
 
-// The snapshot interface of document C: whoever takes something away from the
-// RNIC learns, without a lock and without stopping it, when nothing uses it any
-// more.
+// The snapshot interface of document C. Somebody who takes a resource away from
+// the RNIC, such as memory, learns when the RNIC no longer uses it. This needs
+// no lock and does not stop the RNIC.
 //
-// Each task (an engine: one thread at a time runs it) has a bit in the live
-// view while it uses what can be taken away. A command first makes the change
-// and then takes a snapshot of the live view. A task that ends clears its bit
-// in both. When the snapshot is zero, all tasks have seen the change, or will:
+// Each task has a bit in the live view while it uses such resources. (A task is
+// an engine, which one thread at a time runs.) A command first makes the
+// change, and then takes a snapshot of the live view. A task that stops using
+// resources clears its bit in both. When the snapshot is zero, no task uses
+// what it had before the change:
 //
 //     task:     live |= bit; use; live &= ~bit; snapshot &= ~bit
 //     command:  change; snapshot |= live; snapshot &= live
 //
-// The command's last step is for a task that has ended between the reading of
-// the live view and the writing of the snapshot: document C has one processor
-// there, which does both at once. task_views_test.cc enumerates the
-// interleavings of exactly this code, with its own `Atomic`.
+// The last step of the command is for a task that ends after the command has
+// read the live view and before it has written the snapshot. (Document C has
+// one processor there, which does both in one step.) task_views_test.cc
+// enumerates the interleavings of exactly this code, with an `Atomic` of its
+// own.
 
 #include <atomic>
 #include <cstdint>
@@ -27,7 +29,7 @@ class TaskViews {
  public:
   static constexpr uint32_t kTasks = 64;
 
-  // Thread: that of the task.
+  // Thread: the task's.
   void Begin(uint32_t task) { live_.fetch_or(Bit(task)); }
   void End(uint32_t task) {
     live_.fetch_and(~Bit(task));
@@ -39,8 +41,8 @@ class TaskViews {
     snapshot_.fetch_or(live_.load());
     snapshot_.fetch_and(live_.load());
   }
-  // Zero: no task uses anything that was taken away before the last snapshot.
-  // Any thread.
+  // Zero: no task uses anything that was taken away before the last
+  // TakeSnapshot(). Any thread.
   uint64_t ReadSnapshot() const { return snapshot_.load(); }
 
  private:
@@ -50,12 +52,12 @@ class TaskViews {
   alignas(64) Atomic<uint64_t> snapshot_{0};
 };
 
-// A task of a process; without views it is none, and nothing waits for it.
+// A task of a process. Without `views`, nobody waits for it.
 struct Task {
   TaskViews<std::atomic>* views = nullptr;
   uint32_t number = 0;
 
-  // While it exists, the task uses what can be taken away.
+  // While this exists, the task may use what can be taken away.
   class Use {
    public:
     explicit Use(const Task& task) : task_(task) {

@@ -1,5 +1,5 @@
-// The snapshot interface under running threads, for TSan. (It cannot follow the
-// fibres of task_views_test.cc.)
+// The snapshot interface with real threads, for TSan, which cannot follow the
+// fibers of task_views_test.cc.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace urnic::rud {
 namespace {
 
-// Memory is given back as soon as the snapshot allows it.
+// Frees memory as soon as the snapshot allows it.
 TEST(TaskViewsRaceTest, MemoryIsGivenBackUnderRunningTasks) {
   TaskViews<std::atomic> views;
   std::atomic<int*> memory = new int(1);

@@ -1,5 +1,5 @@
-// Enumerates the interleavings of the snapshot interface: two tasks and a
-// command that takes a thing away.
+// Enumerates the interleavings of the snapshot interface: two tasks, and a
+// command that takes something away.
 
 #include "transport/rud/task_views.h"
 
@@ -15,7 +15,7 @@
 namespace urnic::rud {
 namespace {
 
-// The same with open parts, for mistakes.
+// The same code with public members, for the mistakes below.
 struct OpenViews {
   void Begin(uint32_t task) { live.fetch_or(uint64_t{1} << task); }
   void End(uint32_t task) {
@@ -30,11 +30,11 @@ struct OpenViews {
   ModelAtomic<uint64_t> live{0};
   ModelAtomic<uint64_t> snapshot{0};
 };
-// As on the one processor of document C.
+// As on the single processor of document C.
 struct ViewsWithoutSecondLook : OpenViews {
   void TakeSnapshot() { snapshot.fetch_or(live.load()); }
 };
-// The bit can still be invisible when the task looks at the state.
+// The bit may still be invisible when the task reads the state.
 struct ViewsWithoutFence : OpenViews {
   void Begin(uint32_t task) {
     live.store(live.load() | uint64_t{1} << task, std::memory_order_release);
@@ -46,7 +46,7 @@ struct ViewsWithoutSnapshot : OpenViews {
 
 struct Outcome {
   bool is_safe = true;   // nobody used what was gone
-  bool is_clean = true;  // at the end nobody is waited for
+  bool is_clean = true;  // at the end, the snapshot is zero
   uint64_t runs = 0;
 };
 
@@ -55,7 +55,7 @@ Outcome Explore(int rounds) {
   struct World {
     Views views;
     ModelAtomic<uint32_t> is_there{1};
-    uint32_t users = 0;  // inside, and have seen it there
+    uint32_t users = 0;  // tasks that use it now
     bool used_gone = false;
   };
   std::unique_ptr<World> world;
@@ -65,7 +65,8 @@ Outcome Explore(int rounds) {
       world->views.Begin(number);
       if (world->is_there.load() != 0) {
         ++world->users;
-        static_cast<void>(world->is_there.load());  // others may run here
+        static_cast<void>(world->is_there.load());  // other threads may run
+                                                    // here
         --world->users;
       }
       world->views.End(number);

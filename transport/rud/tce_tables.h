@@ -1,15 +1,16 @@
 #pragma once
 
-// Translation control entries (TCEs), and the addresses that they make: a
-// protocol virtual offset (PVO) names a byte of registered memory to any peer
-// of the job, on any NIC of the process. See document C, and
-// docs/design/0014-rud.md for where we differ.
+// Tables of translation control entries (TCEs). Each entry is for a page of
+// registered memory. A peer refers to a byte of registered memory by its
+// protocol virtual offset (PVO), and the tables translate it to an address.
+// PVOs are for all peers of a job, and for all NICs of the process.
+// docs/design/0014-rud.md says where we differ from document C.
 //
-// Thread: Check() at any time, in any thread; the others one at a time. What
-// Deregister() and Disown() take away is still in the hands of a Check() that
-// is under way, and of the placements and payloads that one has allowed. When
-// there are none any more (task_views.h), the memory may be used for something
-// else, and Reclaim() lets others have the entries.
+// Threads: any thread may call Check() at any time; the others one at a time.
+// After Deregister() and Disown(), a Check() that has already begun may still
+// allow an access, and accesses that were allowed may still run. task_views.h
+// tells when they have ended: then the memory may be used for something else,
+// and Reclaim() makes the entries free.
 
 #include <atomic>
 #include <cstdint>
@@ -23,7 +24,7 @@
 namespace urnic::rud {
 
 //   | key 17 | table 5 | byte offset in the table 42 |
-// so that a program can add bytes to a PVO.
+// A program can add a number of bytes to a PVO.
 struct Pvo {
   static constexpr uint32_t kOffsetBits = 42;
   static constexpr uint32_t kTableBits = 5;
@@ -46,31 +47,31 @@ struct Pvo {
   friend bool operator==(Pvo, Pvo) = default;
 };
 
-// One page. `key` 0: the entry is free.
+// One page of a registration. `key` 0: the entry is free.
 struct alignas(32) Tce {
   std::atomic<uint32_t> key{0};
   uint32_t access = 0;
   uint64_t page = 0;   // its address
-  uint64_t begin = 0;  // of the registration, which has this byte ..
-  uint64_t end = 0;    // .. and not this one
+  uint64_t begin = 0;  // the registration's first byte
+  uint64_t end = 0;    // behind its last byte
 };
 static_assert(sizeof(Tce) == 32);
 
-// Why an access was refused. Each has its own consequence.
+// Why an access was refused. The caller treats each of them differently.
 enum class PvoFault : uint8_t {
   kNone,
-  kOwner,   // the table is not the job's
-  kKey,     // stale, or a program's mistake
-  kBounds,  // beyond the registration
+  kOwner,   // the table does not belong to the job
+  kKey,     // deregistered, or never valid
+  kBounds,  // not within the registration
   kRights,
 };
 
 struct PvoTranslation {
   PvoFault fault = PvoFault::kNone;
-  uint64_t address = 0;  // valid only without a fault
+  uint64_t address = 0;  // only valid without a fault
 };
 
-// A registration's pages are of one size.
+// All pages of a registration have the same size.
 enum class PageSize : uint8_t { k4K, k64K, k2M, k1G };
 inline constexpr uint32_t kPageSizes = 4;
 constexpr uint32_t PageShift(PageSize size) {
@@ -82,25 +83,26 @@ class TceTables {
  public:
   static constexpr uint32_t kTables = 1u << Pvo::kTableBits;
 
-  // Each table has 1/32 of the storage, which is zeroed and outlives the
-  // tables. `seed`: random, so that keys of another incarnation are not valid.
+  // Each table gets 1/32 of the storage, which is zeroed and outlives the
+  // tables. `seed`: random, so that keys from before a restart are invalid.
   TceTables(std::span<Tce> storage, uint64_t seed);
   TceTables(const TceTables&) = delete;
   TceTables& operator=(const TceTables&) = delete;
 
-  // The PVO of the first byte. Rights: those of mem::MrTable. The job owns the
-  // table from now on. Nullopt: no free table for this job and page size, or
-  // no room in those that it has. REQUIRES: job != 0, length != 0, no overflow.
+  // Returns the PVO of the first byte. `access`: as in mem::MrTable. From now
+  // on the job owns the table. Nullopt: the job's tables of this page size have
+  // no room, and no other table is free. REQUIRES: job != 0, length != 0, no
+  // overflow.
   std::optional<Pvo> Register(uint32_t job, uint64_t address, uint64_t length,
                               uint32_t access, PageSize size);
-  // False: it is not the PVO of a registration of this job.
+  // False: this job has no registration that begins at this PVO.
   bool Deregister(uint32_t job, Pvo pvo);
-  // The tables of the job belong to no one, and its registrations end.
+  // Ends all registrations of the job. Its tables have no owner any more.
   void Disown(uint32_t job);
-  // Entries and tables that were taken away before can be registered again.
+  // Makes all entries and tables free that were taken away before.
   void Reclaim();
 
-  // Whether the job may access these bytes.
+  // Translates a PVO, if the job may access these bytes.
   PvoTranslation Check(uint32_t job, Pvo pvo, uint64_t bytes,
                        uint32_t access) const {
     const Table& table = tables_[pvo.table()];
@@ -119,8 +121,8 @@ class TceTables {
     if ((tce.access & access) != access) return {PvoFault::kRights};
     return {PvoFault::kNone, address};
   }
-  // The same for what a packet or a command accesses: as with RDMA on
-  // InfiniBand, what accesses nothing names no memory.
+  // The same for an access by a packet or a command. An access of 0 bytes is
+  // always allowed, as in RDMA on InfiniBand.
   PvoTranslation CheckAccess(uint32_t job, Pvo pvo, uint64_t bytes,
                              uint32_t access) const {
     return bytes == 0 ? PvoTranslation{PvoFault::kNone}
@@ -129,22 +131,22 @@ class TceTables {
 
  private:
   struct Table {
-    std::atomic<uint32_t> job{0};  // 0: no one's
+    std::atomic<uint32_t> job{0};  // 0: no owner
     uint32_t shift = 0;
     uint32_t next_key = 0;
     Tce* tces = nullptr;
-    std::map<uint64_t, uint64_t> used;  // entries: from, to (exclusive)
-    std::vector<uint64_t> retired;      // of them, where those begin that ended
+    std::map<uint64_t, uint64_t> used;  // ranges of entries: first, end
+    std::vector<uint64_t> retired;      // first entries of ended ranges
   };
 
   std::optional<Pvo> RegisterIn(Table& table, uint64_t address, uint64_t length,
                                 uint32_t access);
-  // The first of so many free entries.
+  // The first of `count` free entries in a row.
   std::optional<uint64_t> FindFree(const Table& table, uint64_t count) const;
   using UsedRange = std::map<uint64_t, uint64_t>::value_type;
   void Retire(Table& table, const UsedRange& range);
 
-  const uint64_t entries_;  // of a table
+  const uint64_t entries_;  // per table
   Table tables_[kTables];
 };
 

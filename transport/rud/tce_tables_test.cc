@@ -14,13 +14,13 @@ namespace {
 constexpr uint32_t kJob = 7;
 constexpr uint32_t kAll =
     mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
-constexpr uint64_t kBase = uint64_t{1} << 40;  // nothing is there
+constexpr uint64_t kBase = uint64_t{1} << 40;  // nothing is mapped here
 constexpr PageSize kSizes[] = {PageSize::k4K, PageSize::k64K, PageSize::k2M,
                                PageSize::k1G};
 
 class TceTablesTest : public ::testing::Test {
  protected:
-  static constexpr uint32_t kEntries = 16;  // of a table
+  static constexpr uint32_t kEntries = 16;  // per table
 
   std::optional<Pvo> Register(uint64_t address, uint64_t length,
                               uint32_t job = kJob,
@@ -43,7 +43,7 @@ TEST_F(TceTablesTest, EachPageSizeIsExactToTheByte) {
     const uint64_t page = uint64_t{1} << PageShift(size);
     // Neither begin nor end is aligned.
     const uint64_t begin = kBase + page - 3;
-    const uint64_t bytes = page + 10;  // of three pages
+    const uint64_t bytes = page + 10;  // in three pages
     const Pvo pvo = Register(begin, bytes, kJob, size).value();
     for (const uint64_t at : {uint64_t{0}, uint64_t{2}, uint64_t{3},
                               uint64_t{4}, page + 2, page + 3, bytes - 1}) {
@@ -82,7 +82,7 @@ TEST_F(TceTablesTest, TheRightsAreThoseOfTheRegistration) {
             PvoFault::kRights);
 }
 
-// Owner, key, bounds, rights: the first that is wrong decides.
+// Owner, key, bounds, rights: the first one that is wrong is reported.
 TEST_F(TceTablesTest, TheChecksHaveAnOrder) {
   const Pvo pvo =
       tables_.Register(kJob, kBase, 64, mem::kRemoteRead, PageSize::k4K)
@@ -114,7 +114,7 @@ TEST_F(TceTablesTest, TheFirstHoleThatIsLargeEnoughIsTaken) {
   EXPECT_EQ(RegisterPages(3)->offset(), 7 * 4096u);
   EXPECT_EQ(RegisterPages(2)->offset(), 0u);
   EXPECT_EQ(RegisterPages(1)->offset(), 10 * 4096u);
-  // The table is full: another one.
+  // The table is full, so another one is used.
   EXPECT_EQ(RegisterPages(1)->table(), 1u);
 }
 
@@ -132,12 +132,12 @@ TEST_F(TceTablesTest, ARegistrationThatIsTooLongForATableIsRefused) {
   EXPECT_FALSE(RegisterPages(kEntries + 1).has_value());
   EXPECT_FALSE(Register(kBase + 1, kEntries * 4096).has_value());
   EXPECT_FALSE(Register(1, UINT64_MAX - 1).has_value());
-  // None of them has taken a table from others.
+  // None of these has taken a table.
   for (uint32_t i = 0; i < TceTables::kTables; ++i)
     EXPECT_TRUE(Register(kBase, kEntries * 4096, i + 1).has_value());
 }
 
-// 4096 pages of 1 GB are as many bytes as a PVO has bits for.
+// 4096 pages of 1 GB use all offset bits of a PVO.
 TEST(TceTables, AnOffsetNeverReachesTheBitsOfTheTable) {
   std::vector<Tce> storage(size_t{TceTables::kTables} * 4098);
   TceTables tables(storage, 1);
@@ -162,7 +162,7 @@ TEST_F(TceTablesTest, AllTablesMayBeInUse) {
     used.insert(Register(kBase, 64, kJob + i)->table());
   EXPECT_EQ(used.size(), TceTables::kTables);
   EXPECT_FALSE(Register(kBase, 64, 1000).has_value());
-  // A job that has one may use it, but only with its pages.
+  // A job that has a table may use it, but only with its page size.
   EXPECT_TRUE(Register(kBase, 64, kJob).has_value());
   EXPECT_FALSE(Register(kBase, 64, kJob, PageSize::k64K).has_value());
   tables_.Disown(kJob + 9);
@@ -230,14 +230,14 @@ TEST_F(TceTablesTest, AJobThatIsGoneHasNoTables) {
   EXPECT_EQ(FaultOf(first, 1), PvoFault::kOwner);
   EXPECT_EQ(FaultOf(second, 1), PvoFault::kOwner);
   EXPECT_EQ(FaultOf(other, 1, kJob + 1), PvoFault::kNone);
-  // The next owner of the table has other pages, and its predecessor's PVOs
-  // are wrong.
+  // The next owner of the table has another page size, and the previous owner's
+  // PVOs are invalid.
   const Pvo next = Register(kBase, 4096, kJob + 2, PageSize::k64K).value();
   EXPECT_EQ(next.table(), first.table());
   EXPECT_EQ(FaultOf(first, 1, kJob + 2), PvoFault::kKey);
 }
 
-// Any list of registrations, against one that looks at all of them.
+// Random registrations, compared with a model that looks at all of them.
 TEST_F(TceTablesTest, ItAgreesWithANaiveModel) {
   struct Registration {
     Pvo pvo;
@@ -267,7 +267,7 @@ TEST_F(TceTablesTest, ItAgreesWithANaiveModel) {
       tables_.Disown(job);
       std::erase_if(all, [&](const auto& each) { return each.job == job; });
     } else if (!all.empty()) {
-      // Around the bounds of one of them, which may reach another.
+      // Around the bounds of a registration, perhaps into another one.
       const Registration& near = all[random.Below(all.size())];
       const uint64_t at = near.pvo.value + random.Below(near.bytes + 20000) -
                           random.Below(9000);
@@ -280,7 +280,7 @@ TEST_F(TceTablesTest, ItAgreesWithANaiveModel) {
             bytes > each.bytes - offset) {
           continue;
         }
-        // Behind the last byte there is an entry, or none.
+        // The byte behind the last one may be in a page without an entry.
         if (offset == each.bytes && (each.begin + offset) % each.page == 0)
           continue;
         may = true;

@@ -36,7 +36,7 @@ class ThirdPartyTest : public ::testing::Test {
                             bytes.size(), testing::kRudAll, PageSize::k4K)
                   .value()),
           context(rnic.Acquire()) {
-      // Each numbers its peers in its own way.
+      // Each window has its own numbers for its peers.
       for (const uint32_t peer : {kManager, kSource, kTarget}) {
         if (peer != number)
           rnic.peers[PeerOf(number, peer)] = {RudPairConfig(peer).address,
@@ -99,13 +99,13 @@ class ThirdPartyTest : public ::testing::Test {
   static RxVerdict Give(Node& to, const Node& from, const Bytes& packet) {
     return to.rnic.Receive(packet, from.rnic.config().address);
   }
-  // The manager's request, and the data that the source sends for it.
+  // Posts the manager's request. Returns the data that the source sends for it.
   Sent DataFor(const urnic_rud_send& command) {
     for (const Bytes& request : Post(command))
       EXPECT_EQ(Give(source_, manager_, request), RxVerdict::kAccept);
     return SentBy(source_);
   }
-  // Gives what the target answers; how many packets are accepted.
+  // Delivers the target's answers. Returns how many packets were accepted.
   size_t Answer() {
     size_t accepted = 0;
     for (const RudEnd::Sent& sent : target_.rnic.Transmit()) {
@@ -211,7 +211,7 @@ TEST_F(ThirdPartyTest, TheManagerAsksTheTargetAndSendsForTheRestOnly) {
   for (const Bytes& packet : DataFor(rest))
     EXPECT_EQ(Give(target_, source_, packet), RxVerdict::kAccept);
   EXPECT_TRUE(Arrived(3 * kStride));
-  // To the manager only: the source did not want to know.
+  // Only to the manager, since the source is not to be notified.
   EXPECT_EQ(Answer(), 1u);
   EXPECT_EQ(manager_.rnic.Poll()->type, URNIC_RUD_GOT_COMPLETION);
 }
@@ -282,7 +282,7 @@ TEST_F(ThirdPartyTest, AllThreeLearnThatTheTargetMayNotBeWritten) {
   EXPECT_EQ(Answer(), 2u);
   for (Node* node : {&manager_, &source_, &target_})
     EXPECT_EQ(node->rnic.Poll()->type, URNIC_RUD_GOT_REFUSAL);
-  // The notices may have been lost.
+  // Another attempt gets the notices again, since they may have been lost.
   command.tid = Tid(1, 1);
   EXPECT_EQ(Give(target_, source_, DataFor(command)[0]), RxVerdict::kRudEnded);
   EXPECT_EQ(Answer(), 2u);
@@ -297,7 +297,7 @@ TEST_F(ThirdPartyTest, TheTargetMustBeAPeerOfTheSource) {
   EXPECT_TRUE(SentBy(source_).empty());
 }
 
-// Nobody gets by way of the source where it could not write itself.
+// The manager must not use the source to write where it could not write itself.
 TEST_F(ThirdPartyTest, TheManagerMustBeAPeerOfTheTarget) {
   uint64_t transfer = 0;
   for (const uint8_t wishes : {uint8_t{URNIC_RUD_NOTIFY_THIRD}, uint8_t{0}}) {
@@ -337,7 +337,8 @@ TEST_F(ThirdPartyTest, JobKeyAndContextAreCheckedAsForAWrite) {
   EXPECT_EQ(Give(target_, source_, data), RxVerdict::kAccept);
 }
 
-// The target reads from the source, into the same memory and with the same tid.
+// The target has a read from the source with the same tid, into the same
+// memory.
 TEST_F(ThirdPartyTest, ThirdPartyDataDoesNotAnswerARead) {
   const Bytes data = DataFor(Command(Tid(1), 8))[0];
   urnic_rud_send read = Command(Tid(1), 8);
@@ -351,7 +352,7 @@ TEST_F(ThirdPartyTest, ThirdPartyDataDoesNotAnswerARead) {
   EXPECT_FALSE(target_.rnic.Poll().has_value());
 }
 
-// Packets that have no third header cannot wish to tell a third party.
+// A packet without a third header cannot have a third party notified.
 TEST_F(ThirdPartyTest, AWriteTellsNoThirdParty) {
   EXPECT_EQ(Give(target_, source_, DataFor(Command(Tid(1), 8))[0]),
             RxVerdict::kAccept);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What goes into a window and comes out of it. Nothing here does I/O.
+// What goes into a window, and what comes out of it. Nothing here does I/O.
 
 #include <cstdint>
 #include <span>
@@ -11,24 +11,25 @@ namespace urnic::rud {
 
 struct Membership;  // membership.h
 
-// A received packet for one window. The CRC and the destination address have
-// been checked.
+// A received packet for one window. The caller has checked its CRC and its
+// destination address.
 struct RxPacket : wire::RudPacket {
-  // The sender: one of the windows that the program has named.
+  // The number of the sender, which is one of the window's peers.
   uint32_t peer = 0;
-  // The peer with the address and window of the third header; 0: there is none.
+  // The peer that has the address and the window number of the third header. 0:
+  // no peer has.
   uint32_t third_peer = 0;
-  // If the packet was sent to a group: how the window is a member. Valid until
-  // the burst ends.
+  // For a packet to a group: the window's membership. Valid until the burst
+  // ends.
   const Membership* group = nullptr;
   bool marked = false;  // by ECN
 };
 
-// One packet to transmit. The window writes all headers of RUD, the entries of
-// a completion, and payload that a command has inline, to `headers`. The caller
-// knows the protection key of the peer's window and writes it to the base
-// header, copies the payload after the headers, appends the CRC, and puts the
-// path's headers in front.
+// A packet to transmit. The window writes to `headers`: all headers of RUD, the
+// entries of a completion, and inline payload. The caller completes the packet:
+// it writes the protection key of the peer's window to the base header, copies
+// the payload after the headers, appends the CRC, and puts the headers of the
+// path in front.
 struct TxPacket {
   uint8_t* headers = nullptr;  // in: room for kMaxHeaderBytes
   uint16_t header_bytes = 0;
@@ -37,11 +38,11 @@ struct TxPacket {
   uint32_t payload_bytes = 0;
   uint64_t payload = 0;  // its address
   uint32_t peer = 0;     // as in RxPacket
-  // The peer whose address the caller writes to the third header, which is the
-  // last header; 0: the packet has none.
+  // If not 0, the packet has a third header, which is the last one: the caller
+  // writes the address of this peer to it.
   uint32_t third_peer = 0;
-  // For OnGatherFault(): the context that is read, and its tid; kNoContext: a
-  // command.
+  // For OnGatherFault(): the context whose read request this answers, and its
+  // tid. kNoContext: any other packet.
   uint32_t context = kNoContext;
   uint64_t tid = 0;
   static constexpr uint32_t kNoContext = UINT32_MAX;
@@ -51,10 +52,10 @@ inline constexpr uint32_t kMaxHeaderBytes =
     wire::kRudMaxCompletions * sizeof(wire::RudCompletion);
 static_assert(kMaxHeaderBytes >= wire::kRudMaxHeaderBytes);
 
-// Of one burst.
+// Packets in one burst, at most.
 inline constexpr uint32_t kBurstMax = 32;
 
-// Identity of a window, fixed when it is made.
+// Identity of a window. Does not change.
 struct WindowConfig {
   uint32_t number = 0;
   uint32_t job = 0;

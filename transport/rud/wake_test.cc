@@ -15,7 +15,8 @@
 namespace urnic::rud {
 namespace {
 
-// Set with release order: it may still be invisible when the next word is read.
+// Sets with release order: the store may be invisible when the next word is
+// read.
 struct ClaimWithoutFence {
   void Set() { value.store(1, std::memory_order_release); }
   bool IsSet() const { return value.load() != 0; }
@@ -23,7 +24,7 @@ struct ClaimWithoutFence {
   ModelAtomic<uint32_t> value{0};
 };
 
-// Puts back what it could not deliver, and looks no more.
+// Sets `pending` again if the handler is taken, but does not look once more.
 struct WithoutAnotherLook {
   template <typename PendingT, typename Handlers, typename HasUnread>
   static void Call(PendingT& pending, const Handlers& handlers,
@@ -42,10 +43,10 @@ struct AsBuilt {
   }
 };
 
-// What a handler does besides the protocol.
+// What a handler does apart from the protocol.
 enum class Habit {
   kLooksOnceMore,
-  kLooksBefore,  // it becomes ready, and does not look again
+  kLooksBefore,  // becomes ready, but does not look again
 };
 
 template <typename ClaimT>
@@ -68,11 +69,11 @@ struct WindowModel {
 struct Scene {
   int windows = 1;
   int handlers = 1;
-  int entries = 1;  // of each window
+  int entries = 1;  // per window
   int preemptions = 4;
 };
 
-// One interleaving. Each window is served by a thread, and each handler is one.
+// One interleaving, with a thread for each window and for each handler.
 template <typename ClaimT, typename DeliverT>
 class Play {
  public:
@@ -92,8 +93,9 @@ class Play {
   }
 
   const std::vector<std::function<void()>>& bodies() const { return bodies_; }
-  // No entry is unread while nobody was told, and none waits for a handler
-  // while one is ready. After all threads have ended, their stores are visible.
+  // False if there are unread entries although nobody was woken, or a window
+  // waits for a handler although one is ready. Call this after all threads have
+  // ended: then their stores are visible.
   bool IsGood() const {
     bool told = false;
     bool ready = false;
@@ -118,7 +120,7 @@ class Play {
     window.pending.Set();
     CallDeliver(window);
   }
-  // Takes all entries; true if there were any.
+  // Takes all entries. True: there were some.
   bool Look() {
     bool found = false;
     for (WindowModel<ClaimT>& window : windows_) {
@@ -130,11 +132,11 @@ class Play {
     return found;
   }
   void BecomeReady(HandlerModel<ClaimT>& handler) {
-    handler.told = 0;  // as the descriptor is cleared
+    handler.told = 0;  // as arming clears the descriptor
     handler.ready.Set();
     for (WindowModel<ClaimT>& window : windows_) CallDeliver(window);
   }
-  // Sleeps at its end. If it was told, it would look again.
+  // Its end means that it sleeps. If it was woken, it would look again.
   void Handle(HandlerModel<ClaimT>& handler) {
     if (habit_ == Habit::kLooksOnceMore) {
       do BecomeReady(handler);

@@ -1,9 +1,9 @@
 #pragma once
 
-// The core of an adapter window: RDMA over unreliable datagrams, in any order
-// (docs/design/0014-rud.md). Packets, commands and the time go in; packets,
-// placements and entries of the receive FIFO come out. It retransmits nothing
-// and has no timer: the upper layer does, and has.
+// The core of a RUD window (docs/design/0014-rud.md): RDMA over unreliable
+// datagrams, in any order. Packets and commands go in; packets, placements and
+// entries of the receive FIFO come out. A window never retransmits and has no
+// timer: both are the job of the upper layer.
 //
 // Thread: the holder of the engine's token.
 
@@ -29,7 +29,7 @@ namespace urnic::rud {
 
 class Window {
  public:
-  // Pool and tables outlive the window, and so does the memory of the rings.
+  // Contexts, tables, and the memory of the rings outlive the window.
   Window(const WindowConfig& config, ContextPool* contexts,
          const TceTables* tces, const SendFifo& send,
          const ReceiveFifo& receive)
@@ -40,7 +40,7 @@ class Window {
         source_(config_, contexts, tces, &send_, &receive_, &answers_,
                 &notifier_, &conditions_),
         target_(config_, contexts, tces, &receive_, &notifier_, &conditions_) {
-    // Contexts without an owner have this number.
+    // 0 marks contexts without an owner.
     URNIC_CHECK(config.number != 0);
   }
   Window(const Window&) = delete;
@@ -49,19 +49,19 @@ class Window {
   const WindowConfig& config() const { return config_; }
   const SendFifo& send_fifo() const { return send_; }
   const ReceiveFifo& receive_fifo() const { return receive_; }
-  // Entries of the receive FIFO, since the beginning.
+  // Entries of the receive FIFO that the program could see so far.
   uint32_t published() const { return receive_.published(); }
-  // Since the last call, a transfer has begun to arrive whose end the program
-  // will be told.
+  // Whether the first packet of a transfer with a notification of the target
+  // has arrived since the last call.
   bool TakeBegun() { return target_.TakeBegun(); }
   bool failed() const { return failed_; }
   // Commands that wait for a counter.
   uint32_t held() const { return conditions_.held(); }
 
-  // Handles the packets of a burst, at most kBurstMax. The sink has
-  // `Place(const Placement&)` and `Count(RxVerdict)`. The caller then executes
-  // the placements, calls OnPlacementFault() for those that fail, and
-  // FinishBurst().
+  // Handles the packets of a burst, at most kBurstMax. Calls the sink's
+  // `Place(const Placement&)`, and its `Count(RxVerdict)` once per packet. Then
+  // the caller executes the placements, calls OnPlacementFault() for those that
+  // fail, and calls FinishBurst().
   template <typename Sink>
   void OnBurst(std::span<const RxPacket> packets, Sink& sink) {
     for (size_t i = 0; i < packets.size(); ++i) {
@@ -81,8 +81,8 @@ class Window {
   }
 
   bool HasWork() const { return !failed_ && source_.HasWork(); }
-  // Fills packets to transmit, and returns how many. When the caller has copied
-  // their payload, and has called OnGatherFault() for what was not there, it
+  // Fills packets to transmit, and returns how many. The caller copies their
+  // payload, calls OnGatherFault() for those whose payload is not mapped, and
   // calls FinishTransmit().
   uint32_t Transmit(std::span<TxPacket> packets) {
     return failed_ ? 0 : source_.Transmit(packets);
@@ -94,20 +94,20 @@ class Window {
     FailIfNeeded();
   }
 
-  // From now on it drops all packets, and flushes all commands.
+  // From now on the window drops all packets and flushes all commands.
   void Fail() {
     failed_ = true;
     source_.Flush();
   }
-  // The program has posted commands to a window that has failed.
+  // Flushes commands that were posted after the window had failed.
   void Flush() {
     if (failed_) source_.Flush();
   }
-  // Ends what a context does, before it is released; not between OnBurst() and
-  // FinishBurst(), nor between Transmit() and FinishTransmit().
+  // Ends what a context is doing, before it is released. Not between OnBurst()
+  // and FinishBurst(), nor between Transmit() and FinishTransmit().
   void Forget(uint32_t context) { source_.Forget(context); }
-  // Ends what all contexts of the window do, before ContextPool::OnRecovery()
-  // or the end of the window.
+  // Ends what all contexts of the window are doing, before
+  // ContextPool::OnRecovery() or the end of the window.
   void ForgetAll() { source_.ForgetAll(); }
 
  private:

@@ -1,4 +1,4 @@
-// The rules of a window, one packet at a time. tests/sim/rud_run.h has
+// The rules of a window, one packet at a time. tests/sim/rud_run.h simulates
 // networks.
 
 #include "transport/rud/window.h"
@@ -45,7 +45,7 @@ TEST_F(WindowTest, AWriteArrivesInAnyOrderAndCompletesOnce) {
   EXPECT_FALSE(b_.Poll().has_value());
 }
 
-// The document counts bytes: the duplicate would stand for the missing packet.
+// The document counts bytes, so a duplicate would replace the missing packet.
 TEST_F(WindowTest, ADuplicateDoesNotStandForAMissingPacket) {
   const auto packets = Send(Command(URNIC_RUD_WRITE, Tid(1), 2 * kStride));
   EXPECT_EQ(Give(packets[0]), RxVerdict::kAccept);
@@ -66,7 +66,7 @@ TEST_F(WindowTest, AnOlderTidIsStale) {
   EXPECT_TRUE(Arrived(0));
 }
 
-// The document would place it again, after the program was told.
+// The document would place it again after the program was notified.
 TEST_F(WindowTest, AnotherAttemptAtACompleteTransferIsAnsweredAndNotPlaced) {
   const auto first = Send(Command(URNIC_RUD_WRITE, Tid(1), kStride));
   EXPECT_EQ(Give(first[0]), RxVerdict::kAccept);
@@ -156,7 +156,7 @@ TEST_F(WindowTest, AReadArrivesAndTellsBothEnds) {
   EXPECT_EQ(Give(request[0]), RxVerdict::kRudStale);
 }
 
-// A peer that answers a read may write only what was asked for.
+// A peer that answers a read may only write what was requested.
 TEST_F(WindowTest, TheAnswerOfAReadGoesWhereTheReadSays) {
   const auto request = Send(Command(URNIC_RUD_READ, Tid(1), kStride));
   const Bytes forged = Forged(request[0], [](uint8_t* packet) {
@@ -256,7 +256,7 @@ TEST_F(WindowTest, ATableOfAnotherJobIsNotTouched) {
   EXPECT_FALSE(b_.window().failed());
 }
 
-// A write to the FIFO that its source wants to know of.
+// A write to the FIFO that notifies its source.
 TEST_F(WindowTest, AWriteToTheFifoIsCountedByItsContext) {
   constexpr uint64_t kTag = 0x0123456789abcdef;
   urnic_rud_send c = Command(URNIC_RUD_WRITE, Tid(1), 2 * kStride + 5);
@@ -282,7 +282,7 @@ TEST_F(WindowTest, AWriteToTheFifoIsCountedByItsContext) {
   }
   EXPECT_FALSE(b_.Poll().has_value());
   EXPECT_TRUE(Arrived(0));
-  // Another attempt is answered, and nothing comes again.
+  // Another attempt is answered, and nothing arrives again.
   c.tid = Tid(1, 1);
   EXPECT_EQ(Give(Send(c)[0]), RxVerdict::kRudAnsweredAgain);
   EXPECT_FALSE(b_.Poll().has_value());
@@ -306,7 +306,7 @@ TEST_F(WindowTest, WhatFindsTheFifoFullHasNotArrived) {
   EXPECT_EQ(state->arrived, 0b01u);
 }
 
-// A peer that sends the answer of a read to the FIFO would complete it without
+// If the peer's answer could go to the FIFO, the read would complete without
 // its bytes.
 TEST_F(WindowTest, WhatIsReadDoesNotGoToTheFifo) {
   urnic_rud_send c = Command(URNIC_RUD_READ, Tid(1), 8);
@@ -399,7 +399,7 @@ TEST_F(WindowTest, AProgramThatWritesNonsenseIntoItsIndicesHarmsOnlyItself) {
   EXPECT_EQ(Give(Send(packet)[0]), RxVerdict::kRudFifoFull);
 }
 
-// With many transfers under way, completions share packets.
+// With many transfers in flight, completions share packets.
 TEST_F(WindowTest, CompletionsThatShareAPacketFitIntoTheLongestOfTheLink) {
   testing::RudEndConfig config = testing::RudPairConfig(3);
   config.window.max_payload = 64;

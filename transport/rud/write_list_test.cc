@@ -1,4 +1,4 @@
-// A list of writes: several in one packet of a transfer.
+// Lists: several writes in one packet of a transfer.
 
 #include <gtest/gtest.h>
 
@@ -101,7 +101,7 @@ TEST_F(WriteList, AnotherAttemptWritesNothingTwice) {
   EXPECT_TRUE(NothingWasWritten());
 }
 
-// The most that a packet may have, and more than an engine executes at once.
+// As many writes as a packet may have: more than an engine executes at once.
 TEST_F(WriteList, ItMayHave64Writes) {
   Bytes list;
   for (uint64_t i = 0; i < wire::kRudMaxWrites; ++i) {
@@ -159,7 +159,8 @@ TEST_F(WriteList, AStaleKeyFailsTheWindow) {
   EXPECT_TRUE(b_.window().failed());
 }
 
-// The memory of a read is the reader's, whatever a list names.
+// A list cannot write to a context with a read of its owner, whatever memory it
+// names.
 TEST_F(WriteList, ItIsNoAnswerToARead) {
   urnic_rud_send read = Command(URNIC_RUD_READ, Tid(1), 18);
   read.local_context = b_context_.value();
@@ -173,7 +174,7 @@ TEST_F(WriteList, ItIsNoAnswerToARead) {
   b_.Post(read);
   ASSERT_EQ(SendFrom(b_, a_).size(), 1u);
   const Bytes list = PacketOf(Tid(1), ListOf({{At(64), one_}}));
-  // As if it were aimed at what is read.
+  // As if it were the answer to the read.
   EXPECT_EQ(Give(Forged(list,
                         [&](uint8_t* bytes) {
                           auto& data = *reinterpret_cast<wire::RudData*>(

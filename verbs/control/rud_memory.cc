@@ -16,14 +16,14 @@
 namespace urnic::control {
 namespace {
 
-// 4 GB in pages of 4 KB, 2 TB in pages of 2 MB.
+// Per table, 4 GB in pages of 4 KB, or 2 TB in pages of 2 MB.
 constexpr size_t kEntriesOfTable = size_t{1} << 20;
 constexpr size_t kEntries = rud::TceTables::kTables * kEntriesOfTable;
 
 constexpr uint32_t kRights =
     mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
 
-// Untouched, it takes address space but no memory.
+// Takes address space, but no memory before it is used.
 std::span<rud::Tce> Map() {
   void* const at =
       mmap(nullptr, kEntries * sizeof(rud::Tce), PROT_READ | PROT_WRITE,
@@ -36,8 +36,9 @@ std::span<rud::Tce> Storage() {
   return storage;
 }
 
-// The pages of a registration need not be those of its memory. Few entries are
-// faster to write, and small ones waste less of a table.
+// The pages of a registration need not be the pages of its memory. Larger pages
+// need fewer entries, which are faster to write; smaller pages waste less of a
+// table.
 rud::PageSize PageSizeFor(uint64_t bytes) {
   constexpr uint64_t kMany = 4096;
   for (const rud::PageSize size :
@@ -113,7 +114,7 @@ absl::Status RudMemory::Revoke(uint32_t job, rud::Pvo pvo) {
   const auto left = registrations_.find(job);
   if (--left->second == 0) {
     registrations_.erase(left);
-    tces_.Disown(job);  // its tables are free for other jobs
+    tces_.Disown(job);  // other jobs can now get its tables
   }
   views_.TakeSnapshot();
   return absl::OkStatus();
@@ -133,7 +134,7 @@ absl::Status RudMemory::Deregister(uint32_t job, rud::Pvo pvo) {
 }
 
 void RudMemory::Await() const {
-  // A burst takes microseconds, unless its thread has lost its CPU.
+  // A burst takes microseconds, unless its thread loses the CPU.
   while (Snapshot() != 0) GiveWay();
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// The memory of this process that windows of RUD may access, on all its NICs:
-// the TCE tables (transport/rud/tce_tables.h), with what a program may do with
-// them.
+// The memory of this process that RUD windows, on all its NICs, may access: the
+// TCE tables (transport/rud/tce_tables.h), with the functions that a program
+// needs.
 //
-// Threads: any. Never destroyed: windows may outlive main().
+// Threads: any. Never destroyed, because windows may outlive main().
 
 #include <cstdint>
 #include <map>
@@ -21,28 +21,29 @@ namespace urnic::control {
 
 class RudMemory {
  public:
-  // RESOURCE_EXHAUSTED: no address space for the tables.
+  // The only object. RESOURCE_EXHAUSTED: no address space for the tables.
   static absl::StatusOr<RudMemory*> Find();
 
-  // The PVO of the first byte, for windows of this job. Of `request`: address,
-  // bytes, access (local write, remote write, remote read). Pins nothing, as
-  // Mr::Register(), whose errors it has; RESOURCE_EXHAUSTED: no table is free,
-  // or those of the job have no room.
+  // Registers memory for windows of this job, and returns the PVO of the first
+  // byte. Of `request`, it uses address, bytes and access (local write, remote
+  // write, remote read). Pins nothing, as Mr::Register(), and has the same
+  // errors. RESOURCE_EXHAUSTED: the job's tables have no room, and no other
+  // table is free.
   absl::StatusOr<rud::Pvo> Register(Device& device, uint32_t job,
                                     const MrRequest& request);
-  // Takes the memory away, and does not wait until nobody touches it any more:
-  // see Snapshot(). INVALID_ARGUMENT: it is not the PVO of a registration of
-  // this job.
+  // Ends a registration, but does not wait until the memory is no longer
+  // accessed: see Snapshot(). INVALID_ARGUMENT: this job has no registration
+  // that begins at this PVO.
   absl::Status Revoke(uint32_t job, rud::Pvo pvo);
-  // All registrations of the job.
+  // Ends all registrations of the job.
   void RevokeJob(uint32_t job);
-  // The engines that may still touch memory which was taken away before, a bit
-  // for each; 0: none does.
+  // The engines that may still access revoked memory, a bit for each. 0: none
+  // does.
   uint64_t Snapshot() const { return views_.ReadSnapshot(); }
-  // Revoke(), and returns when the memory is not touched any more.
+  // Revoke(). Returns when the memory is no longer accessed.
   absl::Status Deregister(uint32_t job, rud::Pvo pvo);
 
-  // An engine as long as it has a window.
+  // A use of the tables by an engine, one for each of its windows.
   class User {
    public:
     ~User() { memory_.RemoveUser(engine_); }
@@ -60,14 +61,14 @@ class RudMemory {
     Engine& engine_;
     const rud::Task task_;
   };
-  // RESOURCE_EXHAUSTED: TaskViews::kTasks engines have windows.
+  // RESOURCE_EXHAUSTED: TaskViews::kTasks other engines have windows.
   absl::StatusOr<std::unique_ptr<const User>> AddUser(Engine& engine);
 
  private:
   explicit RudMemory(std::span<rud::Tce> storage);
 
   void RemoveUser(Engine& engine);
-  // Waits until nobody touches what was taken away.
+  // Waits until revoked memory is no longer accessed.
   void Await() const;
 
   std::mutex mutex_;
@@ -79,7 +80,7 @@ class RudMemory {
     uint32_t windows = 0;
   };
   std::map<const Engine*, Uses> users_;
-  uint64_t tasks_ = 0;  // a bit for each that is in use
+  uint64_t tasks_ = 0;  // those in use, a bit for each
 };
 
 }  // namespace urnic::control

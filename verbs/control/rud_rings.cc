@@ -17,12 +17,12 @@
 namespace urnic::control {
 namespace {
 
-// The longest headers in front of payload, over IPv6.
+// The longest headers in front of a payload, with IPv6.
 constexpr uint32_t kIpv6Bytes = 40;
 constexpr uint32_t kHeaderBytes = kIpv6Bytes + sizeof(wire::Udp) +
                                   wire::kRudMaxHeaderBytes + wire::kRudCrcBytes;
 
-// Whole lines, as all that the RNIC and a program share.
+// Whole cache lines, as everything that the RNIC and a program share.
 uint32_t PayloadOf(const Device& device) {
   constexpr uint32_t kLeast = 352;  // of a port (urnic-run(1))
   return (std::max(device.ip_mtu(), kLeast) - kHeaderBytes) / URNIC_ABI_LINE *
@@ -62,8 +62,8 @@ absl::StatusOr<std::unique_ptr<RudRings>> RudRings::Make(
   if (!slots.ok()) return slots.status();
   view.send_slots = slots->at(0);
   view.receive_slots = slots->at(sends);
-  // The program looks for entries that are not zero, and need not set fields of
-  // commands that it does not know.
+  // The program waits for receive entries that are not zero, and does not set
+  // fields of commands that it does not know.
   std::memset(static_cast<void*>(view.sends), 0,
               view.send_entries * sizeof(urnic_rud_send));
   std::memset(static_cast<void*>(view.receives), 0,

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a window of RUD (docs/design/0014-rud.md) has besides a queue pair: the
-// slots of its FIFOs, and its keys. The FIFOs are where other queue pairs have
-// their send and receive rings.
+// What a RUD window (docs/design/0014-rud.md) has besides its queue pair: the
+// slots of its FIFOs, and its keys. The entries of its FIFOs are in the memory
+// where other queue pairs have their send and receive rings.
 
 #include <cstdint>
 #include <memory>
@@ -20,18 +20,17 @@ namespace urnic::control {
 
 class Device;
 
-// Of a new window.
+// What a program asks for a new window.
 struct RudRequest {
-  uint32_t job = 0;  // not 0
-  uint32_t slot_bytes =
-      0;  // of a packet for a FIFO; 0: all that the link takes
+  uint32_t job = 0;         // not 0
+  uint32_t slot_bytes = 0;  // 0: max_payload
 };
 
-// What a program needs of a window. The memory is the window's.
+// What a program needs to use a window. The memory belongs to the window.
 struct RudView {
   uint32_t job = 0;
-  uint32_t key = 0;          // its protection key: peers must know it
-  uint32_t max_payload = 0;  // bytes of a packet, the longest stride
+  uint32_t key = 0;          // protection key, which peers need
+  uint32_t max_payload = 0;  // bytes of a packet; the largest stride
   uint32_t slot_bytes = 0;
   uint32_t send_entries = 0;
   uint32_t receive_entries = 0;
@@ -43,18 +42,18 @@ struct RudView {
   uint8_t* receive_slots = nullptr;
 };
 
-// Thread: the one that makes the window; afterwards nothing changes.
+// Thread: the one that creates the window. Nothing changes afterwards.
 class RudRings {
  public:
-  // The rings and their indices, which outlive it, are in `view`; it is
-  // completed. Errors of QueueMemory::Make() and RudMemory. INVALID_ARGUMENT:
-  // slots longer than a packet of the link.
+  // `view` has the rings and their indices, which outlive this. Adds the rest
+  // to a copy of it: view(). Errors of QueueMemory::Make() and RudMemory.
+  // INVALID_ARGUMENT: slots longer than URNIC_RUD_MAX_SLOT.
   static absl::StatusOr<std::unique_ptr<RudRings>> Make(
       Device& device, const RudRequest& request, const RudView& view,
       QueueAllocator* allocator);
 
   const RudView& view() const { return view_; }
-  // For the engine.
+  // What the engine needs.
   RudWindowConfig Config() const;
 
  private:

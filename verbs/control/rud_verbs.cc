@@ -18,7 +18,8 @@ std::string NameOf(const Qp& qp) {
   return absl::StrCat("window ", qp.qpn(), ": ");
 }
 
-// The window hears nobody in this group any more: it needs no packets of it.
+// If the window has now left the group for all peers, tells the network that it
+// needs no packets of the group.
 void LeaveIfLast(Qp& qp, const wire::Gid& group) {
   RudWindow& window = WindowOf(qp);
   if (window.IsInGroup(group)) return;
@@ -44,7 +45,8 @@ absl::StatusOr<uint32_t> AddRudPeer(Qp& qp, const RudPeerRequest& request) {
                                 request.address.sgid_index,
                                 " is of RoCE v1, and RUD is UDP"));
   }
-  // No window goes into the UDP port: the path of each packet does.
+  // The UDP source port does not depend on the window, but on the path of each
+  // packet.
   auto path = ResolvePath(device, request.address, 0, 0);
   if (!path.ok()) return Prefixed(NameOf(qp) + "add_peer: ", path.status());
   Engine::ControlScope scope(device.engine());
@@ -98,7 +100,7 @@ absl::Status JoinRudGroup(Qp& qp, const wire::Gid& group, uint32_t peer,
   const RudPeer* const source = window.FindPeer(peer);
   if (source == nullptr || source->path.multicast)
     return refuse(ErrorCode::kBadAttribute, peer, " is not a peer");
-  // Also as another peer with the same window, at another address of ours.
+  // The same source may be a peer twice, at two addresses of ours.
   if (window.FindGroup(group, source->path.remote, source->window) != nullptr) {
     return refuse(ErrorCode::kNumberTaken, "it is in ", wire::IpText(group),
                   " already");

@@ -16,7 +16,7 @@
 namespace urnic::control {
 namespace {
 
-// Never destroyed: windows may outlive main().
+// Never destroyed, because windows may outlive main().
 struct Handlers {
   std::mutex mutex;
   std::unordered_set<RudHandler*> all;
@@ -104,7 +104,7 @@ absl::Status RudHandler::Bind(Qp& qp, const WakeRules& rules,
       wakeups = &window.MakeWakeups(qp.rud()->view().receive_indices);
     wakeups->Bind(rules, std::move(wakes), engine.Now());
   }
-  // Its timer may be another.
+  // The window's timer may have changed.
   engine.Doorbell(*qp.posting().engine_qp);
   for (RudHandler* const handler : All().all) {
     std::erase_if(handler->windows_,

@@ -1,12 +1,13 @@
 #pragma once
 
-// Handlers of a program that windows of RUD wake (urnic_dv.h, "Sleeping").
-// A handler may be bound to windows of several devices, and a window to several
-// handlers. How they meet: transport/rud/wake.h.
+// Handlers, which RUD windows wake when they have something for a sleeping
+// program (urnic_dv.h, "Sleeping"). A handler may be bound to windows of
+// several devices, and a window to several handlers. transport/rud/wake.h has
+// the protocol between them.
 //
-// Threads: any. A lock of the process keeps the lists of windows and handlers,
-// so a handler becomes ready without the tokens of its engines; engines do not
-// take it.
+// Threads: any. One lock per process protects the lists of windows and
+// handlers. So a handler can become ready without the tokens of its engines.
+// Engines do not take this lock.
 
 #include <cstdint>
 #include <memory>
@@ -37,22 +38,22 @@ class RudHandler {
 
   int fd() const { return wake_->fd(); }
 
-  // In all functions a handler that does not exist any more: INVALID_ARGUMENT.
+  // All functions return INVALID_ARGUMENT for a handler that no longer exists.
 
-  // It ends, and the caller may destroy it. FAILED_PRECONDITION: a window is
-  // bound to it.
+  // Ends the handler, so that the caller may destroy it. FAILED_PRECONDITION: a
+  // window is bound to it.
   static absl::Status End(RudHandler* handler);
-  // From now on it may be told, and the helper threads of its devices run their
-  // engines.
+  // From now on windows may wake it, and the helper threads of their devices
+  // run the engines.
   static absl::Status BecomeReady(RudHandler* handler);
   static absl::Status BecomeBusy(RudHandler* handler);
 
-  // Takes the place of what the window was bound to; no handlers: nobody.
-  // INVALID_ARGUMENT: more than kMaxPerWindow, or one of them twice.
-  // REQUIRES: qp.rud() != nullptr
+  // Binds the window to these handlers instead of those before; an empty list
+  // unbinds it. INVALID_ARGUMENT: more than kMaxPerWindow, or one of them
+  // twice. REQUIRES: qp.rud() != nullptr
   static absl::Status Bind(Qp& qp, const WakeRules& rules,
                            std::span<RudHandler* const> handlers);
-  // The window ends. REQUIRES: outside of a ControlScope.
+  // Call this when a window ends. REQUIRES: not in a ControlScope.
   static void Unbind(Qp& qp);
 
  private:
@@ -65,7 +66,7 @@ class RudHandler {
   };
 
   const std::shared_ptr<WakeHandler> wake_;
-  std::vector<Window> windows_;  // under the lock
+  std::vector<Window> windows_;  // protected by the lock
 };
 
 }  // namespace urnic::control

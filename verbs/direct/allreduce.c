@@ -1,23 +1,24 @@
-/* Ranks that each have a vector, and that all want the sum of them, or another
- * reduction: an allreduce on a ring. Its transfers are those with one end in
- * memory (document C, half RDMA): the RNIC of the sender reads registered
- * memory; at the receiver a packet stays in the FIFO where it has arrived, and
- * the program reduces it from there, whichever comes first.
+/* An allreduce on a ring: each rank has a vector, and all ranks want the sum of
+ * these vectors, or another reduction. The transfers have one end in memory
+ * (half RDMA of document C): the sender's RNIC reads registered memory; at the
+ * receiver, a packet stays in the receive FIFO, and the program reduces it from
+ * there. It takes the packets in the order in which they arrive.
  *
  *   cc -o allreduce allreduce.c $(pkg-config --cflags --libs urnic-dv) -pthread
  *   urnic run --port loop --addr 10.9.0.1/24 -- ./allreduce
  *
- * The vector has as many segments as there are ranks, and a segment is made of
- * chunks. First each rank gets one segment reduced: partial results go round,
- * and each rank adds what it has. Then the reduced segments go round. A chunk
- * that has been reduced goes on at once, so it need not wait for the others of
- * its segment. That is measured beside the same with chunks as long as a
- * segment, of which nothing goes on before all has arrived.
+ * The vector has one segment per rank, and a segment consists of chunks. In the
+ * first phase, partial results go round the ring and each rank adds its own
+ * values, until each rank has one segment that is completely reduced. In the
+ * second phase, the reduced segments go round. A chunk that has been reduced is
+ * sent on at once: it does not wait for the rest of its segment. The program
+ * compares this with chunks as long as a segment, which are only sent on when
+ * all of the segment has arrived.
  *
- * The ranks are threads, so that one command starts all. Each has an endpoint,
- * and they share no data while they work. Between processes only this differs:
- * they must tell each other their addresses, and when they have finished.
- */
+ * The ranks are threads, so that one command starts all of them. Each has an
+ * endpoint, and they share no data while they work. Ranks that are processes
+ * would only differ in this: they would have to tell each other their
+ * addresses, and when they have finished. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -33,14 +34,14 @@
 
 enum {
   kRanks = 64,      /* at most */
-  kDevices = 8,     /* the same */
-  kWarmUps = 2,     /* of each way, which are checked and not measured */
-  kEvents = 32,     /* of a poll */
-  kIdlePolls = 200, /* before a rank sleeps */
+  kDevices = 8,     /* at most */
+  kWarmUps = 2,     /* per way; checked, but not measured */
+  kEvents = 32,     /* per poll */
+  kIdlePolls = 200, /* before a rank goes to sleep */
   kLine = 64,
 };
 
-/* By packets, and by segments. */
+/* The two ways: chunks as long as a packet, and as long as a segment. */
 enum { kPipelined, kWhole, kWays };
 static const char* const kWayNames[kWays] = {"packet by packet",
                                              "whole segments"};
@@ -142,21 +143,21 @@ static void parse(int argc, char** argv) {
 
 enum { kReduce, kGather, kPhases, kToken = kPhases };
 
-/* Before the elements of each message. */
+/* In front of the elements of each message. */
 struct header {
-  uint32_t repetition; /* of both ways */
+  uint32_t repetition; /* counts those of both ways */
   uint8_t phase;
   uint8_t reserved;
-  uint16_t step; /* how many ranks had it before; of a token: its round */
+  uint16_t step; /* how many ranks had it before; token: its round */
   uint32_t chunk;
-  uint32_t reserved_too; /* the elements are aligned */
+  uint32_t reserved_too; /* aligns the elements */
 };
 
-/* How a vector lies in memory: in chunks with a header before each, since a
- * message is sent from one place. There is one such vector for each phase:
- * what has been sent is the endpoint's until it is done, and by then its chunk
- * of the other phase may have arrived. The first has a rank's own values, and
- * its partial results; the second has the result. */
+/* The layout of a vector in memory. Each chunk has a header in front, since a
+ * message is sent from contiguous memory. There is one such vector per phase: a
+ * chunk that is being sent belongs to the endpoint until the send is done, and
+ * by then the same chunk of the other phase may have arrived. The first vector
+ * has the rank's own values and partial results; the second has the result. */
 struct layout {
   uint32_t chunk_elements;
   uint32_t segment_chunks;
@@ -179,7 +180,7 @@ static struct layout layout_of(uint32_t chunk_elements) {
   return layout;
 }
 
-/* Of the chunk's first element. */
+/* Index of the chunk's first element. */
 static uint64_t first_of(const struct layout* layout, uint32_t chunk) {
   return (uint64_t)(chunk / layout->segment_chunks) * segment_elements +
          (uint64_t)(chunk % layout->segment_chunks) * layout->chunk_elements;
@@ -201,22 +202,22 @@ struct rank {
   int number;
   pthread_t thread;
   struct urnic_ep* endpoint;
-  uint32_t left, right; /* peers: it gets from the left, and sends right */
+  uint32_t left, right; /* peers: receives from left, sends to right */
   char* memory;         /* two vectors */
   uint64_t pvo;
   double* times_us[kWays];
   uint64_t wrong; /* elements */
 
-  /* Of this repetition. */
+  /* State of this repetition. */
   uint32_t repetition; /* from 1 */
   const struct layout* layout;
   uint32_t missing; /* chunks that have not arrived */
-  /* Chunks that may leave, in turn; with the phase in the lowest bit. */
+  /* Chunks that may be sent, in order, with the phase in the lowest bit. */
   uint32_t* ready;
   uint32_t ready_count, ready_sent;
 
   uint32_t under_way; /* sends that are not done */
-  uint32_t tokens[2]; /* the last repetition of which each round has come */
+  uint32_t tokens[2]; /* latest repetition whose token arrived, per round */
   uint32_t idle_polls;
 };
 
@@ -237,8 +238,8 @@ static char* elements_at(const struct rank* self, int phase, uint32_t chunk) {
   return self->memory + offset_of(self, phase, chunk) + sizeof(struct header);
 }
 
-/* Sends what is ready, as much as the endpoint takes; the rest when something
- * is done. */
+/* Sends as much of what is ready as the endpoint accepts. The rest follows when
+ * other sends are done. */
 static void send_ready(struct rank* self) {
   for (; self->ready_sent != self->ready_count; ++self->ready_sent) {
     const uint32_t what = self->ready[self->ready_sent];
@@ -257,7 +258,7 @@ static void send_ready(struct rank* self) {
   }
 }
 
-/* The chunk is what the right rank needs: it goes there. */
+/* Sends a chunk on to the right. */
 static void forward(struct rank* self, int phase, uint32_t step,
                     uint32_t chunk) {
   struct header* const header =
@@ -292,7 +293,7 @@ static void on_chunk(struct rank* self, const struct header* header,
       forward(self, kGather, header->step + 1u, chunk);
     return;
   }
-  /* The last one that adds has the result. */
+  /* The last rank that adds has the result. */
   const int is_result = header->step == last_step;
   type->reduce[op](elements_at(self, is_result ? kGather : kReduce, chunk),
                    elements_at(self, kReduce, chunk), got, count);
@@ -336,8 +337,8 @@ static void on_event(struct rank* self, const struct urnic_ep_event* event) {
   }
 }
 
-/* Does what there is to do, and sleeps if there has been nothing for long. A
- * message is valid until the next poll: by then it has been reduced. */
+/* Handles events, or goes to sleep if there were none for some time. A message
+ * is valid until the next poll; by then it has been reduced. */
 static void progress_rank(struct rank* self, int timeout_ms) {
   struct urnic_ep_event events[kEvents];
   const uint32_t count = urnic_ep_poll(self->endpoint, events, kEvents);
@@ -370,9 +371,10 @@ static void await_token(struct rank* self, uint16_t round) {
   while (self->tokens[round] != self->repetition) progress_rank(self, -1);
 }
 
-/* A token goes round twice: then all are ready, and then all know it. So no
- * chunk of a repetition arrives before its rank is ready for it; but the token
- * of the next repetition may come during this one. */
+/* A token goes round twice: after the first round all ranks are ready, and
+ * after the second all of them know this. So no chunk of a repetition arrives
+ * before its rank is ready for it. But the token of the next repetition may
+ * arrive during this one. */
 static void start_together(struct rank* self) {
   if (self->number == 0) {
     send_token(self, 0);
@@ -398,7 +400,7 @@ static void prepare(struct rank* self, int way) {
   }
 }
 
-/* The operation that this is all about. */
+/* The operation that is measured. */
 static void allreduce(struct rank* self) {
   const uint32_t count = self->layout->segment_chunks;
   for (uint32_t i = 0; i < count; ++i)
@@ -416,7 +418,7 @@ static void check(struct rank* self) {
 
 static void* run_rank(void* argument) {
   struct rank* const self = argument;
-  /* In turn, so that both ways see the same of what else the machine does. */
+  /* In turn, so that other load on the machine affects both ways alike. */
   for (uint32_t i = 0; i < repetitions + kWarmUps; ++i) {
     for (int way = 0; way < kWays; ++way) {
       prepare(self, way);
@@ -427,7 +429,8 @@ static void* run_rank(void* argument) {
       check(self);
     }
   }
-  /* What we have received may have to be confirmed again. */
+  /* Our completions may have been lost: answer until all ranks have
+   * finished. */
   atomic_fetch_add(&finished, 1);
   while (atomic_load(&finished) != ranks) progress_rank(self, 1);
   return NULL;
@@ -441,7 +444,7 @@ static void* allocate(size_t count, size_t bytes) {
   return memory;
 }
 
-/* Endpoints do not say how long a packet is, but windows do. */
+/* Only a window tells how long its packets are, not an endpoint. */
 static uint32_t packet_bytes(struct ibv_context* device) {
   struct ibv_pd* const pd = ibv_alloc_pd(device);
   if (pd == NULL) die("ibv_alloc_pd", errno);
@@ -517,7 +520,7 @@ static int compare(const void* a, const void* b) {
   return (left > right) - (left < right);
 }
 
-/* An allreduce ends when the last rank has the result. Returns the median. */
+/* An allreduce takes until the last rank has the result. Returns the median. */
 static double print_times(int way) {
   double* const times = all[0].times_us[way];
   for (uint32_t i = 0; i < repetitions; ++i) {
@@ -578,7 +581,7 @@ int main(int argc, char** argv) {
     open_rank(&all[i], devices[i % device_count]);
   }
   for (int i = 0; i < ranks; ++i) {
-    /* Of two ranks, each is on both sides of the other. */
+    /* With two ranks, the other one is on both sides. */
     all[i].right = add(&all[i], &all[(i + 1) % ranks]);
     all[i].left =
         ranks == 2 ? all[i].right : add(&all[i], &all[(i + ranks - 1) % ranks]);

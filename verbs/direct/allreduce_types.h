@@ -1,5 +1,5 @@
-/* What allreduce.c reduces: types, operations on them, and values by which each
- * element can be checked. */
+/* What allreduce.c reduces: element types, reductions of them, and values with
+ * which each element of the result can be checked. */
 
 #pragma once
 
@@ -7,20 +7,20 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of the values: prime, so that no chunk is like another. */
+/* Period of the values: a prime, so that no two chunks are alike. */
 enum { kPeriod = 9973 };
 
 enum { kSum, kMin, kMax, kOps };
 static const char* const kOpNames[kOps] = {"sum", "min", "max"};
 
-/* Small integers, which a float adds without an error; those of 64 bits are
- * multiplied so that their lower half alone is not enough. */
+/* Small integers, which a float adds exactly. Those of 64-bit types are
+ * multiplied, so that the check also covers their upper half. */
 static int64_t base_value(int rank, uint64_t index) {
   return (int64_t)((index + 613 * (uint64_t)rank) % kPeriod) - kPeriod / 2;
 }
 #define SCALE(type) (sizeof(type) == 8 ? (int64_t)1 << 33 : 1)
 
-/* The reduced values, before they are scaled. */
+/* The expected result, before it is scaled. */
 static int64_t expected[kPeriod];
 
 static void expect(int op, int ranks) {
@@ -36,7 +36,7 @@ static void expect(int op, int ranks) {
   }
 }
 
-/* It is not said how the bytes of a message are aligned. */
+/* memcpy(), so the code does not depend on how a message is aligned. */
 #define REDUCTION(name, type, op, expression)                         \
   static void op##_##name(void* to, const void* own, const void* got, \
                           uint32_t count) {                           \
@@ -76,9 +76,9 @@ struct type {
   uint32_t bytes;
   void (*reduce[kOps])(void* to, const void* own, const void* got,
                        uint32_t count);
-  /* What elements from `index` on are at a rank. */
+  /* Fills in a rank's values of the elements from `index` on. */
   void (*fill)(void* to, int rank, uint64_t index, uint32_t count);
-  /* How many elements are not what they should be. */
+  /* Returns how many elements are wrong. */
   uint32_t (*wrong)(const void* from, uint64_t index, uint32_t count);
 };
 #define ROW(name, type)                                                  \

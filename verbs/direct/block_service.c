@@ -1,34 +1,33 @@
-/* A block service with a lock manager (document C, third-party transfers). The
- * manager knows which owner has a block. A client asks it; the manager tells
- * the owner's RNIC to send the block into the client's memory, and learns when
- * it has arrived. The owner's program does nothing at all.
+/* A block service with a lock manager (third-party transfers of document C).
+ * The manager knows which owner has a block. When a client asks for a block,
+ * the manager tells the owner's RNIC to write it into the client's memory, and
+ * is told when it has arrived. The owner's program does nothing.
  *
  *   cc -o block_service block_service.c $(pkg-config --cflags --libs urnic-dv)
  *   urnic run --port loop --addr 10.9.0.1/24 -- ./block_service
  *
- * The three windows are in one program, so that it runs anywhere. Nothing is
- * sent again if it is lost.
- */
+ * The three windows are in one program, so that the example runs anywhere. Lost
+ * packets are not retransmitted. */
 
 #include "example_end.h"
 
 enum { kBlockBytes = 4096, kBlocks = kMemoryBytes / kBlockBytes };
 
-/* What a client asks for, and where it shall go. */
+/* What a client asks for, and where the data should go. */
 struct question {
   uint64_t context; /* of the client */
   uint64_t pvo;
   uint32_t block;
 };
 
-/* What the manager knows of the others. */
+/* What the manager knows about the others. */
 struct manager {
   struct end end;
   uint32_t to_owner;
   uint32_t to_client;
   uint64_t owner_pvo;
   uint64_t owner_context;
-  uint64_t transfers; /* so far: it counts the tids of all three */
+  uint64_t transfers; /* so far; gives all three contexts their tids */
 };
 
 static void ask(const struct end* client, uint32_t to_manager,
@@ -40,7 +39,7 @@ static void ask(const struct end* client, uint32_t to_manager,
   post(client, &packet);
 }
 
-/* Serves one question. */
+/* Answers one question. */
 static void serve(struct manager* manager, const struct end* owner,
                   const struct end* client) {
   struct question question;
@@ -73,7 +72,7 @@ int main(void) {
   open_end(&manager.end, pd);
   open_end(&owner, pd);
   open_end(&client, pd);
-  /* Each of the three is a peer of the others. */
+  /* Each of the three is a peer of the other two. */
   manager.to_owner = introduce(&manager.end, &owner);
   manager.to_client = introduce(&manager.end, &client);
   introduce(&owner, &manager.end);

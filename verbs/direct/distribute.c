@@ -1,7 +1,7 @@
-/* Sends a file to many hosts at once: each packet leaves the sender once, to an
- * IP multicast address (document C, multicast). The RNICs of the members place
- * it and answer to the sender alone, which sends again to a member what that
- * one has missed. The programs of the members sleep meanwhile.
+/* Sends a file to many hosts at once: the sender sends each packet once, to an
+ * IP multicast address (multicast of document C). The RNICs of the members
+ * place it and answer the sender, which retransmits what a member has missed to
+ * this member alone. The programs of the members sleep during that time.
  *
  *   cc -o distribute distribute.c $(pkg-config --cflags --libs urnic-dv)
  *   urnic run --port iface:eth0 --addr 10.1.0.1/24 -- ./distribute send FILE 3
@@ -9,10 +9,9 @@
  *   urnic run --port iface:eth0 --addr 10.1.0.2/24 -- ./distribute receive \
  *       SENDER FILE
  *
- * SENDER is a name or an address of the sender's kernel, whose TCP port 18516
- * the members connect to. There they say what the others need to know. If a
- * member ends, so do all.
- */
+ * SENDER is a name or an address of the sender's kernel. The members connect to
+ * its TCP port 18516, where both sides exchange what they need to know. If one
+ * member ends, all end. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -31,16 +30,16 @@
 enum {
   kTcpPort = 18516,
   kMembers = 64,      /* at most */
-  kContexts = 4,      /* units on their way */
+  kContexts = 4,      /* units in flight */
   kPackets = 64,      /* of a unit */
-  kPatienceUs = 2000, /* for the answers to a unit */
-  kTries = 100,       /* without an answer of a member */
-  /* Of a transfer, at most; then it is another one, which begins again. */
+  kPatienceUs = 2000, /* how long to wait for answers to a unit */
+  kTries = 100,       /* without an answer from a member */
+  /* Of one transfer. After that, the whole unit is sent as another transfer. */
   kAttempts = 250,
 };
 
-/* What the two sides say. The numbers are those of the machine: all hosts are
- * of one kind. */
+/* What the two sides exchange over TCP. Numbers have the byte order of the
+ * machine, so all hosts must have the same. */
 struct offer {
   union ibv_gid gid;
   union ibv_gid group;
@@ -118,17 +117,17 @@ static int64_t now_us(void) {
 struct member {
   int tcp;
   uint32_t peer;
-  int tries; /* since it has answered */
+  int tries; /* since its last answer */
   struct answer is;
 };
 
-/* A part of the file on a context. */
+/* A part of the file, and the context that transfers it. */
 struct unit {
   uint64_t context;
   uint64_t tid;
   uint64_t offset;
   uint32_t bytes;   /* 0: the context is free */
-  uint64_t missing; /* members that have not answered: a bit for each */
+  uint64_t missing; /* members that have not completed it: a bit for each */
   int64_t due;
 };
 
@@ -156,7 +155,7 @@ static struct urnic_rud_send command_of(const struct unit* unit) {
                                  .packets = packets_in(unit->bytes)};
 }
 
-/* Waits for room: the RNIC takes a command when it can send. */
+/* Waits for room in the FIFO: the RNIC takes a command when it can send. */
 static void post_when_possible(const struct urnic_rud_send* command) {
   const struct urnic_queue_indices* const indices = self.at.send_indices;
   while (indices->producer -
@@ -168,14 +167,14 @@ static void post_when_possible(const struct urnic_rud_send* command) {
   post(&self, command);
 }
 
-/* All of the unit, as a transfer of its own. */
+/* Sends all of the unit, as a new transfer. */
 static void send_to_group(struct unit* unit) {
   unit->tid = ((unit->tid >> 8) + 1) << 8;
   unit->missing = ~(uint64_t)0 >> (64 - member_count);
   unit->due = now_us() + kPatienceUs;
   struct urnic_rud_send command = command_of(unit);
   command.peer = group_peer;
-  command.context = (uint64_t)(unit - units); /* its number in the group */
+  command.context = (uint64_t)(unit - units); /* its index in the group */
   command.remote_pvo = unit->offset;
   post_when_possible(&command);
   sent += (uint64_t)__builtin_popcountll(command.packets);
@@ -188,7 +187,8 @@ static void begin(struct unit* unit, uint64_t offset, uint64_t end) {
   send_to_group(unit);
 }
 
-/* To one member: what it lacks of the unit, or the question what that is. */
+/* A command of the unit for one member: a retransmission of what it has missed,
+ * or the question what that is. */
 static struct urnic_rud_send to_member(struct unit* unit,
                                        const struct member* member) {
   ++unit->tid;
@@ -219,7 +219,7 @@ static void handle(const struct urnic_rud_receive* got) {
   while (unit != units + kContexts && unit->context != got->context) ++unit;
   int who = 0;
   while (who != member_count && members[who].peer != got->peer) ++who;
-  /* Answers may come twice, and late. */
+  /* Answers may be late, or come twice. */
   if (unit == units + kContexts || who == member_count || unit->bytes == 0 ||
       got->tid >> 8 != unit->tid >> 8 || (unit->missing >> who & 1) == 0) {
     return;
@@ -231,7 +231,7 @@ static void handle(const struct urnic_rud_receive* got) {
   } else if (got->type == URNIC_RUD_GOT_STATE && got->tid == unit->tid) {
     struct urnic_rud_send command = to_member(unit, &members[who]);
     command.packets &= ~got->arrived;
-    if (command.packets == 0) return; /* the completion is on its way */
+    if (command.packets == 0) return; /* the completion is in flight */
     post_when_possible(&command);
     sent_again += (uint64_t)__builtin_popcountll(command.packets);
     unit->due = now_us() + kPatienceUs;
@@ -261,7 +261,7 @@ static void send_file(uint64_t bytes) {
   } while (open != 0 || next < bytes);
 }
 
-/* For both families, if the kernel has IPv6. */
+/* For IPv4, and for IPv6 if the kernel has it. */
 static int listen_for(int count) {
   const int yes = 1, no = 0;
   const struct sockaddr_in6 any6 = {.sin6_family = AF_INET6,
@@ -280,7 +280,8 @@ static int listen_for(int count) {
   return fd;
 }
 
-/* The stride is what all links take. */
+/* Meets all members. The stride becomes the largest that all links can
+ * carry. */
 static void meet(int count, uint64_t bytes) {
   const int listener = listen_for(count);
   struct offer offer = {.gid = own_gid(),
@@ -288,7 +289,7 @@ static void meet(int count, uint64_t bytes) {
                         .key = self.at.key,
                         .group_key = self.at.key ^ 0x5a5a5a5a,
                         .bytes = bytes};
-  /* Of the range that an organisation uses as it likes. */
+  /* From the range that an organization may use as it likes. */
   static const uint8_t kGroup[16] = {[10] = 0xff, 0xff, 239, 192, 85, 1};
   memcpy(offer.group.raw, kGroup, sizeof(kGroup));
   group_peer = add_peer(&offer.group, 0, offer.group_key);
@@ -336,7 +337,7 @@ static int send_to_all(const char* path, int count) {
 
 /* --- A member ------------------------------------------------------------ */
 
-/* The sender may start later: 10 s. */
+/* Tries for 10 s, because the sender may start later. */
 static int connect_to(const char* host) {
   const struct addrinfo how = {.ai_socktype = SOCK_STREAM};
   struct addrinfo* list = NULL;
@@ -365,7 +366,7 @@ static int connect_to(const char* host) {
 }
 
 static int receive_file(const char* host, const char* path) {
-  /* It gets its name when it is whole. */
+  /* The file gets its final name when it is complete. */
   char part[4096];
   if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
     die(path, ENAMETOOLONG);

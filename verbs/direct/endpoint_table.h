@@ -1,9 +1,10 @@
 #pragma once
 
 /*
- * How the library finds the functions of endpoints: as provider_table.h. They
- * are in the provider, because it is in C++ and has its own run-time library.
- * They use no more of it than provider_table.h, so they could be anywhere.
+ * How the library finds the functions of endpoints: as in provider_table.h.
+ * They are in the provider because it is in C++ and has its own run-time
+ * library. They use only the functions of provider_table.h, so any other
+ * library could contain them.
  */
 
 #include "verbs/direct/urnic_ep.h"
@@ -12,7 +13,8 @@
 extern "C" {
 #endif
 
-/* An endpoint begins with it: an open one is called without a search. */
+/* Each endpoint begins with a pointer to this table, so that calls on an open
+ * endpoint need no search. */
 struct urnic_ep_table {
   uint32_t bytes; /* of the table */
   struct urnic_ep* (*open)(const struct urnic_ep_nic* nics, uint32_t count,

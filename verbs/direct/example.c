@@ -1,10 +1,9 @@
-/* Two windows of RUD on one device: one writes 4000 bytes into the memory of
- * the other, and sends it a packet that says so. There is no upper layer:
- * nothing is sent again if it is lost.
+/* Two RUD windows on one device. One writes 4000 bytes into the memory of the
+ * other, and then sends it a packet. There is no upper layer, so lost packets
+ * are not retransmitted.
  *
  *   cc -o example example.c $(pkg-config --cflags --libs urnic-dv)
- *   urnic run --port loop --addr 10.9.0.1/24 -- ./example
- */
+ *   urnic run --port loop --addr 10.9.0.1/24 -- ./example */
 
 #include "example_end.h"
 

@@ -1,5 +1,5 @@
-/* What the examples share: a window with memory and a context, and the
- * program's end of its FIFOs. Errors end the program. */
+/* What the examples share: a window with memory and a context, and functions
+ * that use its FIFOs. An error ends the program. */
 
 #pragma once
 
@@ -74,8 +74,8 @@ static inline void close_end(struct end* end) {
   ibv_destroy_qp(end->qp);
 }
 
-/* What two programs tell each other: address, number and key of a window.
- * Returns the number of the peer. */
+/* Makes `other` a peer of `end`. Two programs would exchange what this needs:
+ * the address, number and key of a window. Returns the number of the peer. */
 static inline uint32_t introduce(const struct end* end,
                                  const struct end* other) {
   struct urnic_dv_peer_attr attr = {.window = other->at.number,
@@ -91,7 +91,7 @@ static inline uint32_t introduce(const struct end* end,
   return peer;
 }
 
-/* The FIFO has room: no example posts more than it has entries. */
+/* Does not check for room: no example posts more than the FIFO has entries. */
 static inline void post(const struct end* end,
                         const struct urnic_rud_send* command) {
   struct urnic_queue_indices* const indices = end->at.send_indices;
@@ -102,8 +102,8 @@ static inline void post(const struct end* end,
   if (error != 0) die("urnic_dv_ring", error);
 }
 
-/* Takes the next entry of the receive FIFO. Its payload is copied to `payload`,
- * if that is not NULL. False: there is none. */
+/* Takes the next entry of the receive FIFO, and copies its payload to `payload`
+ * unless that is NULL. False: there is no entry. */
 static inline int take(const struct end* end, struct urnic_rud_receive* got,
                        void* payload) {
   struct urnic_queue_indices* const indices = end->at.receive_indices;
@@ -129,7 +129,7 @@ static inline void progress(const struct end* end) {
   if (error != 0) die("urnic_dv_progress", error);
 }
 
-/* Waits for the next entry, which must be of this type. */
+/* Waits for the next entry. If it is not of this type, the program ends. */
 static inline struct urnic_rud_receive receive(const struct end* end,
                                                uint8_t type, void* payload) {
   struct urnic_rud_receive got;

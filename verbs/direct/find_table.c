@@ -7,7 +7,7 @@
 
 const void* urnic_find_table(const struct ibv_context* context,
                              const char* name) {
-  /* An operation that every provider has. */
+  /* Every provider has this operation. */
   const void* const operation = (const void*)context->ops.poll_cq;
   Dl_info info;
   struct link_map* object = NULL;
@@ -15,6 +15,6 @@ const void* urnic_find_table(const struct ibv_context* context,
       object == NULL) {
     return NULL;
   }
-  /* A handle of dlopen() is the object's link_map. */
+  /* The link_map of an object is also its handle for dlsym(). */
   return dlsym(object, name);
 }

@@ -2,7 +2,8 @@
 
 #include <infiniband/verbs.h>
 
-/* A table of functions in the provider that has opened the device, by the name
- * of its symbol. NULL: the device is of another make, or the provider older. */
+/* Finds a table of functions, by the name of its symbol, in the provider that
+ * has opened the device. NULL: the device is of another vendor, or the provider
+ * is too old. */
 const void* urnic_find_table(const struct ibv_context* context,
                              const char* name);

@@ -2,9 +2,9 @@
 
 /*
  * How the library finds the functions of the provider that has opened a device:
- * as one symbol of the shared object that the device's operations are in. A
- * forked child has a copy of the provider (verbs/provider/fresh_copy.h), whose
- * devices lead to the copy.
+ * the shared object that contains the device's operations also exports a table
+ * as one symbol. A forked child has a copy of the provider
+ * (verbs/provider/fresh_copy.h); the devices that it opens lead to this copy.
  */
 
 #include "verbs/direct/urnic_dv.h"
@@ -13,8 +13,9 @@
 extern "C" {
 #endif
 
-/* Functions as in urnic_dv.h. New ones are added at the end, and older ones
- * stay: a program may be linked to another version. */
+/* The functions of urnic_dv.h. New ones are added at the end, and old ones
+ * stay, because a program may have been linked to another version of the
+ * library. */
 struct urnic_dv_table {
   uint32_t bytes; /* of the table */
   struct ibv_qp* (*create_window)(struct ibv_pd*,

@@ -1,4 +1,5 @@
-/* Calls the provider that has opened the device; see provider_table.h. */
+/* Each function calls the provider that has opened the device; see
+ * provider_table.h. */
 
 #include "verbs/direct/urnic_dv.h"
 
@@ -12,7 +13,7 @@
 
 typedef const struct urnic_dv_table* Table;
 
-/* A process has one provider, and a copy of it after each fork in a row. */
+/* A process has one provider, and one more copy of it for each nested fork. */
 enum { kProviders = 8 };
 static struct {
   _Atomic(const void*) operation; /* of its devices; written last */

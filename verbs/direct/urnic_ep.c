@@ -1,4 +1,4 @@
-/* Calls the endpoint's table; see endpoint_table.h. */
+/* Each function calls the endpoint's table; see endpoint_table.h. */
 
 #include "verbs/direct/urnic_ep.h"
 

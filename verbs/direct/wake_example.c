@@ -1,9 +1,10 @@
-/* A thread that sleeps until 64 KB have been written into its memory, and how
- * long that takes: from before the write is posted until the sleeper has seen
- * that it is complete. It is woken when the transfer is complete, or early, at
- * its first packet; or it does not sleep at all. An argument is the time in us
- * that a slow network takes between the first packet and the others; it is not
- * counted, since the thread that stands for the network may oversleep.
+/* A thread sleeps until 64 KB have been written into its memory. The program
+ * measures how long that takes: from before the write is posted until the
+ * sleeper has seen that the transfer is complete. It compares three modes: the
+ * thread is woken when the transfer is complete; it is woken early, by the
+ * first packet; or it polls and does not sleep. The argument simulates a slow
+ * network: it is the time in us between the first packet and the others. This
+ * time is not counted, since the thread that waits for it may oversleep.
  *
  *   cc -o wake_example wake_example.c -lpthread $(pkg-config --cflags --libs
  *      urnic-dv)
@@ -22,8 +23,8 @@
 
 enum {
   kPackets = 64,
-  kBytes = kStride * kPackets, /* all of the memory */
-  kRuns = 300,                 /* of each mode */
+  kBytes = kStride * kPackets, /* the whole memory */
+  kRuns = 300,                 /* per mode */
   kModes = 3,
 };
 static const char* const kNames[kModes] = {"polls", "woken when complete",
@@ -100,7 +101,7 @@ static void write_packets(uint64_t tid, uint64_t packets) {
   if (command->status != URNIC_RUD_SENT) die("urnic_rud_send", EIO);
 }
 
-/* Returns when it began, or when the gap ended. */
+/* Returns the time at which the last packets were posted. */
 static double write_once(uint64_t transfer, long gap_us) {
   uint64_t tid = transfer << 8;
   uint64_t packets = UINT64_MAX;
@@ -149,7 +150,7 @@ int main(int argc, char** argv) {
     mode = run % kModes;
     sem_post(&begins);
     sem_wait(&ready);
-    /* Until all threads sleep. */
+    /* Wait until all threads sleep. */
     sleep_us(3000);
     const double begin = write_once((uint64_t)run + 1, gap_us);
     sem_wait(&ended);

@@ -1,13 +1,12 @@
-/* A set of writes, and a signal that all of them are in memory (document C,
- * conditional operations). All is posted at once: the RNIC counts the
- * completions of the writes, and keeps the packet until there are as many. The
+/* A set of writes, and a signal that all of them are in memory (conditional
+ * operations of document C). Everything is posted at once: the RNIC counts the
+ * completions of the writes, and holds the packet until all are complete. The
  * program that writes does nothing in between.
  *
  *   cc -o write_set write_set.c $(pkg-config --cflags --libs urnic-dv)
  *   urnic run --port loop --addr 10.9.0.1/24 -- ./write_set
  *
- * Nothing is sent again if it is lost.
- */
+ * Lost packets are not retransmitted. */
 
 #include "example_end.h"
 
@@ -28,7 +27,7 @@ int main(void) {
   signal.value = kWrites;
   post(&a, &signal);
   for (uint64_t i = 0; i < kWrites; ++i) {
-    /* Each on contexts of its own: they may complete in any order. */
+    /* Each write has its own contexts, so they may complete in any order. */
     const struct urnic_rud_send write = {.opcode = URNIC_RUD_WRITE,
                                          .flags = URNIC_RUD_COUNT_ONLY,
                                          .notify = URNIC_RUD_NOTIFY_SOURCE,

@@ -1,4 +1,4 @@
-// The functions of urnic_ep.h, over the upper layer.
+// The functions of urnic_ep.h, by the upper layer.
 
 #include "transport/rud/upper/endpoint.h"
 
@@ -44,10 +44,11 @@ struct Handle : urnic_ep {
   std::unique_ptr<Sleeper> sleeper;  // null: it has not slept yet
   std::vector<std::unique_ptr<WindowAdapter>> adapters;
   std::unique_ptr<upper::Endpoint> endpoint;
-  // When the operations begin that leave with the next flush or poll: the clock
-  // takes longer than an eighth of a write.
+  // When the first operation began that will leave with the next flush or poll.
+  // The clock is not read for each: that takes longer than an eighth of a
+  // write.
   std::optional<Time> begin;
-  // Of urnic_ep_poll(), as the upper layer gives them.
+  // The upper layer's events, in urnic_ep_poll().
   std::array<upper::Event, 64> events;
 };
 
@@ -102,7 +103,7 @@ upper::EndpointConfig ConfigOf(const urnic_ep_attr& attr) {
 bool IsValid(uint32_t count, const urnic_ep_attr& attr) {
   constexpr uint32_t kMostOperations = 1u << 20;
   constexpr uint32_t kMostLanes = 4096;
-  // Some are kept free for what is sent again.
+  // The upper layer keeps some entries free for retransmissions.
   const auto is_size = [](uint32_t entries) {
     return entries == 0 || entries >= URNIC_EP_LEAST_ENTRIES;
   };

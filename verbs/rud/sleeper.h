@@ -1,7 +1,7 @@
 #pragma once
 
-// How an endpoint sleeps: one handler that all its windows wake, on whatever
-// devices they are. Thread: that of the endpoint.
+// Lets an endpoint sleep: all its windows, on all devices, wake the same
+// handler. Thread: the endpoint's.
 
 #include <memory>
 #include <span>
@@ -17,17 +17,18 @@ class Sleeper {
   // Null: errno. REQUIRES: !adapters.empty()
   static std::unique_ptr<Sleeper> Make(
       std::span<const std::unique_ptr<WindowAdapter>> adapters);
-  // The adapters have ended.
+  // REQUIRES: the adapters have ended.
   ~Sleeper();
   Sleeper(const Sleeper&) = delete;
   Sleeper& operator=(const Sleeper&) = delete;
 
-  // Look at the FIFOs between the two.
+  // From now on windows may wake it. Look at the FIFOs between this and
+  // Sleep().
   void BecomeReady();
-  // Until a window has something, or for so long; negative: forever. 0:
-  // something. ETIMEDOUT, EINTR.
+  // Sleeps until a window has woken it, or for this time; negative: forever. 0:
+  // it was woken. ETIMEDOUT, EINTR.
   int Sleep(Duration timeout);
-  // It does not sleep, so nobody needs to wake it.
+  // From now on no window wakes it.
   void BecomeBusy();
 
  private:

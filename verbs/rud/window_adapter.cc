@@ -37,7 +37,7 @@ std::unique_ptr<WindowAdapter> WindowAdapter::Open(
 }
 
 WindowAdapter::~WindowAdapter() {
-  const int error = errno;  // that of Open()
+  const int error = errno;  // keep that of Open()
   if (qp_ != nullptr) ibv_destroy_qp(qp_);
   ibv_dealloc_pd(pd_);
   errno = error;

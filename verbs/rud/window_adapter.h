@@ -1,7 +1,7 @@
 #pragma once
 
-// One window of an endpoint, through direct verbs: what the upper layer needs
-// of a NIC. Uses nothing else of the RNIC. Thread: that of the endpoint.
+// One window of an endpoint: implements with direct verbs what the upper layer
+// needs of it. Uses nothing else of the RNIC. Thread: the endpoint's.
 
 #include <memory>
 
@@ -12,7 +12,7 @@ namespace urnic::rud {
 
 class WindowAdapter final : public upper::Adapter {
  public:
-  // Null: errno. `gid_index` -1: see urnic_ep_nic.
+  // Null: errno. `gid_index`: see urnic_ep_nic.
   static std::unique_ptr<WindowAdapter> Open(ibv_context* context,
                                              int gid_index,
                                              const urnic_dv_window_attr& attr);
@@ -29,10 +29,10 @@ class WindowAdapter final : public upper::Adapter {
   void ReleaseContext(ContextId context) override;
   void Doorbell() override;
 
-  // Lets the RNIC run. 0 or an errno.
+  // Runs the RNIC. 0 or an errno.
   int Progress();
   ibv_context* context() const { return context_; }
-  // Of the last AddPeer(): an errno, or 0.
+  // The errno of the last AddPeer(), or 0.
   int add_peer_error() const { return add_peer_error_; }
   ibv_qp* qp() const { return qp_; }
 

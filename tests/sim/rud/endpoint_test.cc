@@ -1,4 +1,4 @@
-// How operations of the upper layer end that do not end well.
+// Operations of the upper layer that fail, and how they end.
 
 #include "transport/rud/upper/endpoint.h"
 
@@ -57,8 +57,8 @@ class EndpointTest : public ::testing::Test {
     }
   }
 
-  // Until the first endpoint has an event of an operation, for two seconds at
-  // most. The status; kTryAgain: there was none.
+  // Runs until an operation of the first endpoint ends, for at most two
+  // seconds. Returns the status; kTryAgain: none has ended.
   Status Run() {
     const Time limit = world_.now() + Duration::Seconds(2);
     while (world_.now() < limit) {
@@ -86,14 +86,14 @@ class EndpointTest : public ::testing::Test {
 
 TEST_F(EndpointTest, MemoryOfThePeerThatWeMayNotAccessIsRefused) {
   const uint64_t beyond = pvos_[1].value + kBytes - 100;
-  // The second unit, of three.
+  // The second of three units is refused.
   ASSERT_EQ(ends_[0]->Write(now(), 1, pvos_[0].value, beyond - 4096, 8192, 1),
             Status::kOk);
   EXPECT_EQ(Run(), Status::kRefused);
   ASSERT_EQ(ends_[0]->Read(now(), 1, pvos_[0].value, beyond, 200, 2),
             Status::kOk);
   EXPECT_EQ(Run(), Status::kRefused);
-  // And nothing else is disturbed.
+  // Nothing else is disturbed.
   ASSERT_EQ(
       ends_[0]->Write(now(), 1, pvos_[0].value, pvos_[1].value, kBytes, 3),
       Status::kOk);
@@ -106,7 +106,7 @@ TEST_F(EndpointTest, MemoryOfOursThatWeMayNotReadEndsTheWindow) {
             Status::kOk);
   EXPECT_EQ(Run(), Status::kBadLocal);
   EXPECT_TRUE(nics_[0]->end().window().failed());
-  // The only one.
+  // It was the only window.
   EXPECT_TRUE(ends_[0]->IsLost(1));
   EXPECT_EQ(ends_[0]->Write(now(), 1, pvos_[0].value, pvos_[1].value, 8, 2),
             Status::kPeerLost);
@@ -137,7 +137,7 @@ TEST_F(EndpointTest, APeerThatHasEndedIsLostSoon) {
   EXPECT_LT((now() - end).ns(), Duration::Milliseconds(200).ns());
 }
 
-// Before it has found a path to us.
+// The peer ends before it has found a path to us.
 TEST_F(EndpointTest, APeerThatEndsAtOnceIsLostSoon) {
   ends_[1].reset();
   const uint8_t data[8] = {};
@@ -148,7 +148,7 @@ TEST_F(EndpointTest, APeerThatEndsAtOnceIsLostSoon) {
   EXPECT_LT((now() - end).ns(), Duration::Milliseconds(200).ns());
 }
 
-// What had been answered before is heard, though it comes later.
+// An answer that was sent before the end is accepted after it.
 TEST_F(EndpointTest, TheAnswerOfAPeerThatEndsIsHeard) {
   const uint8_t data[8] = {};
   ASSERT_EQ(ends_[0]->SendInline(now(), 1, data, 1), Status::kOk);
@@ -162,8 +162,8 @@ TEST_F(EndpointTest, TheAnswerOfAPeerThatEndsIsHeard) {
   EXPECT_EQ(Run(), Status::kOk);
 }
 
-// It may be in a debugger: its memory can still be written, and what waits for
-// its FIFO waits.
+// The peer may be stopped in a debugger. Its memory can still be written, and
+// messages wait for its FIFO.
 TEST_F(EndpointTest, APeerWhoseFifoIsFullIsNotLost) {
   const uint8_t data[8] = {};
   ASSERT_EQ(ends_[0]->SendInline(now(), 1, data, 1), Status::kOk);
@@ -174,7 +174,7 @@ TEST_F(EndpointTest, APeerWhoseFifoIsFullIsNotLost) {
     ASSERT_EQ(ends_[0]->SendInline(now(), 1, data, 2), Status::kOk);
     last = Run();
   }
-  // For two seconds, where a peer without a path is lost after one.
+  // Nothing for two seconds. A peer without a path would be lost after one.
   EXPECT_EQ(last, Status::kTryAgain);
   EXPECT_FALSE(ends_[0]->IsLost(1));
   ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvos_[1].value, 3),
@@ -205,7 +205,7 @@ TEST_F(EndpointTest, AnswersThatCameWhileTheProgramWasAwayAreHeardFirst) {
   const Time back = now() + Duration::Milliseconds(20);
   world_.At(back, [] {});
   world_.RunUntil(back);
-  // Each poll takes one of the answers.
+  // Each poll takes one answer.
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(), Status::kOk);
   EXPECT_EQ(ends_[0]->stats().time_outs, time_outs);
   EXPECT_EQ(ends_[0]->stats().packets_again, 0u);
@@ -213,7 +213,7 @@ TEST_F(EndpointTest, AnswersThatCameWhileTheProgramWasAwayAreHeardFirst) {
 
 class SmallWrites : public EndpointTest {
  protected:
-  // Of eight bytes, to this PVO.
+  // Writes eight bytes to this PVO.
   void Write(uint64_t pvo, uint64_t user) {
     const std::vector<uint8_t> data(8, static_cast<uint8_t>(user));
     ASSERT_EQ(ends_[0]->WriteInline(now(), 1, data, pvo, user), Status::kOk);
@@ -227,7 +227,7 @@ class SmallWrites : public EndpointTest {
 
 TEST_F(SmallWrites, ThoseThatLeaveTogetherShareAPacket) {
   Write(pvo(), 1);
-  EXPECT_EQ(Run(), Status::kOk);  // contexts were exchanged
+  EXPECT_EQ(Run(), Status::kOk);  // contexts are now exchanged
   const auto before = ends_[0]->stats();
   for (uint64_t i = 0; i < 4; ++i) Write(pvo() + 100 * i, i + 2);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(Run(), Status::kOk);
@@ -265,7 +265,7 @@ TEST_F(SmallWrites, OneThatIsRefusedDoesNotHarmTheOthers) {
   EXPECT_TRUE(Lies(0, 2) && Lies(8, 4));
 }
 
-// A table of another job is not even answered for.
+// A write to a PVO in a table of another job gets no answer at all.
 TEST_F(SmallWrites, OneThatIsDroppedSilentlyDoesNotHoldTheOthersBack) {
   Write(pvo(), 1);
   EXPECT_EQ(Run(), Status::kOk);
@@ -311,7 +311,7 @@ TEST_F(EndpointTest, WhatCannotBeTakenIsRefusedAtOnce) {
   EXPECT_EQ(ends_[0]->AddPeer(now(), data), 0u);
 }
 
-// Two subnets, with a NIC of each end in both.
+// Two subnets. Each end has a NIC in each.
 class TwoRails : public ::testing::Test {
  protected:
   static constexpr uint32_t kNics = 4;  // 1 and 3 are in one subnet
@@ -338,7 +338,8 @@ class TwoRails : public ::testing::Test {
       ends_[i] = std::make_unique<Endpoint>(EndpointConfig{}, adapters, i + 1);
     }
   }
-  // Messages that have arrived at the second end, after so many or two seconds.
+  // Runs until `wanted` messages have arrived at the second end, for at most
+  // two seconds. Returns how many have arrived.
   uint32_t Run(uint32_t wanted) {
     const Time limit = world_.now() + Duration::Seconds(2);
     uint32_t messages = 0;
@@ -370,7 +371,7 @@ TEST_F(TwoRails, PairsOfNicsWithoutAWayBetweenThemAreNotUsed) {
   EXPECT_EQ(Run(200), 200u);
   for (const rud::upper::Pair& pair : ends_[0]->peer(1)->pairs)
     EXPECT_EQ(pair.is_reachable(), pair.nic->number == pair.peer_nic);
-  // One of the two dies.
+  // One of the two rails dies.
   net_.SetNicDead(1, true);
   for (uint32_t i = 0; i < 200; ++i)
     ASSERT_EQ(ends_[0]->SendInline(world_.now(), 1, data, i), Status::kOk);

@@ -1,7 +1,8 @@
-// rud_goodput [--seeds=A..B]: the goodput of RUD's upper layer over four paths
-// of different delay, in virtual time: 1 MB operations, eight at a time, and
-// what reordering, losses and the death of a path cost. Fails if the medians of
-// the seeds are below what docs/design/0014-rud.md asks.
+// rud_goodput [--seeds=A..B]: measures the goodput of RUD's upper layer over
+// four paths with different delays, in virtual time, with eight 1 MB operations
+// at a time, and how reordering, losses and the death of a path reduce it.
+// Fails if the median over the seeds is too low, or a dead path stalls an
+// operation for too long.
 
 #include <algorithm>
 #include <cinttypes>
@@ -36,14 +37,14 @@ struct Case {
   const char* name;
   uint32_t loss_ppm = 0;
   uint32_t reorder_ppm = 0;
-  double at_least = 0;  // of the first case
+  double at_least = 0;  // as a part of the first case
   bool path_dies = false;
 };
 
 struct Result {
   double gigabits = 0;
   Duration longest;  // of an operation
-  Duration gap;      // without the end of any
+  Duration gap;      // longest time in which no operation ended
 };
 
 class GoodputRun {
@@ -63,7 +64,7 @@ class GoodputRun {
   }
 
   Result Run() {
-    // The first tenth is for windows to grow.
+    // In the first tenth, congestion windows grow.
     constexpr auto kAll = Duration::Milliseconds(400);
     begin_ = world_.now() + Duration::Milliseconds(40);
     last_ = begin_;
@@ -93,7 +94,7 @@ class GoodputRun {
     link.buffer_bytes = 1 << 20;
     link.loss_ppm = case_.loss_ppm;
     link.reorder_ppm = case_.reorder_ppm;
-    // A packet that is held back comes up to a delay later.
+    // A reordered packet is late by up to the delay of the path.
     link.reorder_by = link.delay;
     return link;
   }
@@ -194,10 +195,10 @@ double Us(Duration duration) {
   return static_cast<double>(duration.ns()) / 1000;
 }
 
-// What the seeds have given for one kind and case.
+// The results of all seeds for one kind and case.
 struct Row {
   std::vector<double> gigabits;
-  std::vector<double> ratios;  // to the first case of the same seed
+  std::vector<double> ratios;  // to the first case with the same seed
   Duration longest;
   Duration gap;
   bool stalled = false;
@@ -220,7 +221,7 @@ void Print(const char* kind, const Case& of, const Row& row) {
       row.stats.early, row.stats.packets_again, row.stats.time_outs);
 }
 
-// How many cases miss what is asked.
+// Returns how many cases miss their goal.
 int RunKind(Kind kind, const char* name, const Seeds& seeds) {
   const Case cases[] = {
       {.name = "without faults"},
@@ -245,7 +246,7 @@ int RunKind(Kind kind, const char* name, const Seeds& seeds) {
       row.ratios.push_back(result.gigabits / best);
       row.longest = std::max(row.longest, result.longest);
       row.gap = std::max(row.gap, result.gap);
-      // One round trip, and the time in which a path counts as dead.
+      // One round trip, and the time after which a path counts as dead.
       row.stalled |= cases[i].path_dies &&
                      result.longest > usual + Duration::Milliseconds(51);
       testing::AddCounts(row.stats, run.endpoint().stats());

@@ -68,7 +68,7 @@ void RudNic::Doorbell() {
   });
 }
 
-// In this life only.
+// Does this only if the NIC still exists then.
 void RudNic::Soon(uint32_t ns, std::function<void()> what) {
   const auto after = static_cast<int64_t>(
       net_.random().Below(uint64_t{net_.lazy_us} * ns + 1));
@@ -81,7 +81,7 @@ void RudNic::Soon(uint32_t ns, std::function<void()> what) {
 void RudNic::Pump() {
   while (end_.window().HasWork()) {
     for (auto& sent : end_.Transmit(wire::Gid())) {
-      // Nobody reads answers to peers that were removed.
+      // Answers to removed peers are dropped.
       if (sent.peer >= peers_.size() || !peers_[sent.peer].has_value())
         continue;
       const rud::upper::WindowAddress& to = *peers_[sent.peer];
@@ -112,7 +112,7 @@ void RudNic::OnArrival(uint32_t from, std::vector<uint8_t> packet) {
 
 void RudNic::ReceiveBurst() {
   const std::vector<Arrived> arrived = std::exchange(inbox_, {});
-  // A burst has one sender here, as far as its order allows.
+  // Consecutive packets of one sender are a burst.
   for (size_t i = 0; i < arrived.size();) {
     const uint32_t from = arrived[i].from;
     std::vector<std::vector<uint8_t>> burst;

@@ -1,8 +1,8 @@
 #pragma once
 
-// A network of RUD windows: each NIC is a window with its RNIC's core, and each
-// pair of NICs has several paths with their own faults. Paths and NICs die and
-// come back. For the upper layer each NIC is an adapter.
+// A network of RUD windows. Each NIC is a window with the core of its RNIC, and
+// an adapter for the upper layer. Each pair of NICs has several paths with
+// their own faults. Paths and NICs die and come back.
 
 #include <array>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace urnic::sim {
 
 class RudNet;
 
-// One NIC in one life of its process.
+// A NIC, from the start of its process until the process ends.
 class RudNic : public rud::upper::Adapter {
  public:
   RudNic(RudNet* net, uint32_t number, const testing::RudEndConfig& config,
@@ -41,15 +41,15 @@ class RudNic : public rud::upper::Adapter {
 
   testing::RudEnd& end() { return end_; }
   uint32_t number() const { return number_; }
-  // A packet of the network. `from`: the number of its sender.
+  // A packet arrives. `from`: the number of its sender.
   void OnArrival(uint32_t from, std::vector<uint8_t> packet);
-  // A packet that it has received before.
+  // A packet from before arrives again.
   void Replay();
-  // Contexts that the upper layer has.
+  // How many contexts the upper layer has.
   uint32_t contexts() const { return contexts_; }
 
-  std::function<void()> on_entries;  // perhaps there are some
-  // Whether there is a way to the NIC with this address; null: always.
+  std::function<void()> on_entries;  // called when there may be entries
+  // Whether there is a route to the NIC with this address. Null: always.
   std::function<bool(const wire::Gid&)> reaches;
 
  private:
@@ -77,7 +77,7 @@ class RudNic : public rud::upper::Adapter {
 
 class RudNet {
  public:
-  // `link`: the faults of a path, from one NIC to another.
+  // Returns the faults of a path from one NIC to another.
   using MakeLink =
       std::function<LinkConfig(uint32_t from, uint32_t to, uint8_t path)>;
 
@@ -86,20 +86,20 @@ class RudNet {
 
   World& world() { return world_; }
   Random& random() { return random_; }
-  // How long an RNIC and a program wait at most before they look again.
+  // How long an RNIC or a program waits at most before it looks again.
   uint32_t lazy_us = 3;
   bool replays = false;
-  // What goes to and from a dead NIC waits, until it lives again.
+  // Packets to and from a dead NIC wait until it lives again.
   bool keeps_packets = false;
   std::array<uint64_t, kRxVerdictCount> verdicts = {};
 
-  // NICs of this life; null: it is down.
+  // The current NIC with this number; null: it is down.
   void SetNic(uint32_t number, RudNic* nic);
   RudNic* NicOf(uint32_t number) const;
   void Send(uint32_t from, uint32_t to, std::vector<uint8_t> packet);
   void SetNicDead(uint32_t number, bool dead);
   bool IsNicDead(uint32_t number) const;
-  // Both directions.
+  // In both directions.
   void SetPathDead(uint32_t a, uint32_t b, uint8_t path, bool dead);
   void StopFaults();
 

@@ -15,7 +15,7 @@ namespace {
 struct Count {
   const char* name;
   uint64_t value;
-  bool must_be;  // or the rules were not tried
+  bool must_be;  // otherwise the rules were not tried
 };
 
 bool Print(const RudUpperStats& total) {

@@ -52,7 +52,7 @@ RudUpperRun::RudUpperRun(uint64_t seed) : random_(seed) {
   for (uint32_t i = 0; i < node_count_; ++i) {
     for (uint32_t j = 0; j < node_count_; ++j) {
       if (i == j) continue;
-      // Some know the others later.
+      // Some learn of the others later.
       world_.After(Duration::Microseconds(random_.Below(3000)),
                    [this, i, j] { Meet(nodes_[i], nodes_[j]); });
     }
@@ -72,7 +72,7 @@ LinkConfig RudUpperRun::MakeLink() {
 
 // --- Endpoints ---------------------------------------------------------------
 
-// All NICs of a process see the same registrations: their tables have the same
+// All NICs of a process have the same registrations: their tables have the same
 // seed.
 void RudUpperRun::Boot(Node& node) {
   ++node.life;
@@ -154,7 +154,7 @@ void RudUpperRun::Begin(Node& node, uint32_t index) {
   const auto target = static_cast<uint32_t>(
       (node.index + 1 + random_.Below(node_count_ - 1)) % node_count_);
   Slot& slot = node.slots[index];
-  if (node.peers[target] == 0) return;  // it begins when they meet
+  if (node.peers[target] == 0) return;  // begins when they meet
   --left_;
   slot.is_active = true;
   slot.kind = small_writes_ && !random_.OneIn(8)
@@ -175,7 +175,7 @@ void RudUpperRun::Begin(Node& node, uint32_t index) {
     std::memcpy(slot.data.data(), &slot.message, sizeof(slot.message));
     messages_[slot.message] = slot.data;
   }
-  // What is sent; then what is overwritten.
+  // Fills the memory that is sent, then the memory that will be overwritten.
   Slot mirror = slot;
   std::vector<uint8_t>& source =
       slot.kind == Kind::kRead ? nodes_[target].shared : node.local;
@@ -231,7 +231,7 @@ bool RudUpperRun::Give(Node& node, uint32_t index) {
   }
   Require(status == Status::kOk || status == Status::kTryAgain,
           "an operation is not taken");
-  // Or what follows leaves with it.
+  // Otherwise the next operations leave with it.
   if (!small_writes_ && random_.OneIn(2)) endpoint.Flush();
   Wake(node, Duration());
   return status == Status::kOk;
@@ -296,7 +296,7 @@ void RudUpperRun::OnDone(Node& node, const Event& event) {
   }
   ++stats_.done;
   if (slot.kind == Kind::kSend) {
-    // What a process had received died with it.
+    // A restart of the target has lost what it had received.
     if (messages_.count(slot.message) != 0 &&
         nodes_[slot.target].life == slot.life) {
       must_come_[slot.message] = slot.target;
@@ -312,7 +312,7 @@ void RudUpperRun::OnDone(Node& node, const Event& event) {
                         [](uint8_t byte) { return byte == kSentinel; }),
             "bytes behind the transfer were written");
   }
-  // Small writes often begin together.
+  // Makes small writes begin together.
   constexpr int64_t kTogether = 500;
   auto pause = static_cast<int64_t>(random_.Below(1500));
   if (small_writes_) pause = kTogether - world_.now().ns() / 1000 % kTogether;
@@ -379,7 +379,7 @@ void RudUpperRun::CheckEnd() {
     stats_.verdicts[i] += net_->verdicts[i];
 }
 
-// What is left, for those who look for the reason.
+// Prints what is left, to find the reason.
 void RudUpperRun::Explain() const {
   std::printf("%u operations to begin, %zu messages to come\n", left_,
               must_come_.size());
@@ -427,7 +427,7 @@ RudUpperStats RudUpperRun::Run() {
   while (!IsDone()) {
     if (world_.now() >= limit) Explain();
     Require(world_.now() < limit, "it does not come to rest");
-    // Something is always there: a path that is dead is probed.
+    // There are always events, because dead paths are probed.
     world_.At(world_.now() + Duration::Milliseconds(10), [] {});
     world_.RunUntil(world_.now() + Duration::Milliseconds(10));
   }
@@ -483,7 +483,7 @@ void RudUpperRun::KillNic(bool forever) {
   world_.After(lasts, [this, number] { net_->SetNicDead(number, false); });
 }
 
-// A process dies with all that it had, and starts again with the same numbers.
+// A process dies, loses everything, and starts again with the same numbers.
 void RudUpperRun::Restart() {
   ++stats_.restarts;
   has_restarted_ = true;

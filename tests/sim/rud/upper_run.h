@@ -1,20 +1,20 @@
 #pragma once
 
-// Two or three endpoints of the upper layer of RUD on a faulty network, and an
-// oracle. Each has one or two NICs, and each pair of NICs has one to four
-// paths. The network loses, duplicates, reorders and damages packets, and
-// brings old ones again. Paths die and come back; a NIC dies, in some runs
-// forever; a process restarts. Programs write to each other's memory, read it,
-// and send messages. The rules:
+// Simulates two or three endpoints of RUD's upper layer on a faulty network,
+// with an oracle. Each endpoint has one or two NICs, and each pair of NICs has
+// one to four paths. The network loses, duplicates, reorders and damages
+// packets, and repeats old ones. Paths die and come back. A NIC dies, in some
+// runs forever. A process restarts. Programs write to each other's memory, read
+// it, and send messages. The rules:
 //
-//   - each operation that was taken ends once;
-//   - a byte is placed only where an operation that has not ended, or has
-//     failed, wants it, and has its value;
-//   - when an operation has ended well, all of its bytes are there;
-//   - a message comes once at most, and whole; one whose operation has ended
-//     well comes once;
-//   - no window fails, and at the end no context is left with the upper layer;
-//   - when the network works again, all operations end well.
+//   - each operation that was accepted ends once;
+//   - a byte is placed only for an operation that has not ended, or has failed,
+//     only at its place, and with the right value;
+//   - when an operation is reported complete, all its bytes are in memory;
+//   - a message arrives at most once, and whole; one that is reported complete
+//     arrives;
+//   - no window fails, and at the end the upper layer has no context left;
+//   - when the network works again, all operations complete.
 
 #include <array>
 #include <cstdint>
@@ -46,18 +46,18 @@ class RudUpperRun {
  private:
   static constexpr uint32_t kMaxNodes = 3;
   static constexpr uint32_t kNics = 2;
-  static constexpr uint32_t kSlots = 8;  // of one life
+  static constexpr uint32_t kSlots = 8;  // between two restarts
   static constexpr uint32_t kAllSlots = 16;
   static constexpr uint32_t kRegionBytes = 20480;
 
   enum class Kind : uint8_t { kWrite, kRead, kSend };
   struct Slot {
     bool is_active = false;
-    // Its end is not known to both sides: packets may still arrive.
+    // One side does not know its end, so packets may still arrive.
     bool is_abandoned = false;
     Kind kind = Kind::kWrite;
     uint32_t target = 0;  // node
-    uint32_t life = 0;    // of it
+    uint32_t life = 0;    // number of starts of the target
     uint64_t message = 0;
     std::vector<uint8_t> data;
   };
@@ -66,9 +66,9 @@ class RudUpperRun {
     uint32_t life = 0;
     std::vector<std::unique_ptr<RudNic>> nics;
     std::unique_ptr<rud::upper::Endpoint> endpoint;
-    std::array<uint32_t, kMaxNodes> peers = {};  // their numbers
+    std::array<uint32_t, kMaxNodes> peers = {};  // numbers of the other nodes
     std::vector<uint8_t> local;
-    std::vector<uint8_t> shared;  // a part for each node's slots
+    std::vector<uint8_t> shared;  // a part for the slots of each node
     rud::Pvo local_pvo;
     rud::Pvo shared_pvo;
     std::array<Slot, kAllSlots> slots;
@@ -102,8 +102,8 @@ class RudUpperRun {
   std::unique_ptr<RudNet> net_;
   rud::upper::EndpointConfig config_;
   std::array<Node, kMaxNodes> nodes_;
-  std::map<uint64_t, std::vector<uint8_t>> messages_;  // not arrived
-  // Messages that have ended well, and have not arrived: their targets.
+  std::map<uint64_t, std::vector<uint8_t>> messages_;  // in flight
+  // Messages that were reported complete, but have not arrived: their targets.
   std::map<uint64_t, uint32_t> must_come_;
   RudUpperStats stats_;
   uint64_t next_message_ = 1;
@@ -113,9 +113,10 @@ class RudUpperRun {
   uint32_t fifo_entries_ = 256;
   uint32_t left_ = 0;
   bool faulty_ = true;
-  Time settled_at_;  // what waited for a NIC has arrived
+  Time settled_at_;  // then packets that waited for a NIC have arrived
   bool slow_programs_ = false;
-  bool small_writes_ = false;  // most operations are, and begin together
+  bool small_writes_ = false;  // most operations are small writes that begin
+                               // together
   bool has_restarted_ = false;
 };
 

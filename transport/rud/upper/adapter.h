@@ -1,10 +1,11 @@
 #pragma once
 
-// What the upper layer needs of a window besides its rings: its identity, and
-// the control plane. One for each window, that is, for each NIC. A program's
-// library implements it (direct verbs), and so does the simulator.
+// What the upper layer needs of a window besides its rings: the window's
+// identity, and its control plane. There is one adapter per window, that is,
+// per NIC. The library of a program implements it with direct verbs; the
+// simulator has another implementation.
 //
-// Thread: that of the endpoint.
+// Thread: the endpoint's.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +16,7 @@
 
 namespace urnic::rud::upper {
 
-// What a peer needs to know of a window.
+// What a peer needs to know about a window.
 struct WindowAddress {
   wire::Gid gid;        // of the host's port
   uint32_t window = 0;  // its number
@@ -28,25 +29,25 @@ class Adapter {
   virtual ~Adapter() = default;
 
   virtual WindowAddress Address() const = 0;
-  // The rings; the same each time. No one else uses them.
+  // The rings, the same each time. Nobody else uses the program's end of them.
   virtual RingMemory Rings() = 0;
-  // The longest payload of a packet that the link carries: at least
+  // The longest payload that a packet of the link can carry: at least
   // kLeastPacketBytes.
   virtual uint32_t PacketBytes() const = 0;
 
-  // From now on the window may send to this one and hears it. The number is
-  // that of `peer` in entries of both rings; 0: there is no room, or the
-  // address is not reachable.
+  // From now on the window may send to this window and hears it. Returns its
+  // number, for `peer` of entries in both rings. 0: there is no room, or the
+  // address cannot be reached.
   virtual uint32_t AddPeer(const WindowAddress& address) = 0;
-  // What was published before leaves first.
+  // Commands that were published before are sent first.
   virtual void RemovePeer(uint32_t peer) = 0;
 
-  // A context of the window. Nullopt: none is free.
+  // Acquires a context for the window. Nullopt: none is free.
   virtual std::optional<ContextId> AcquireContext() = 0;
-  // Afterwards nothing is placed that names the context.
+  // When it returns, packets for this context are no longer placed.
   virtual void ReleaseContext(ContextId context) = 0;
 
-  // Commands were published. Called once for all of them.
+  // Commands were published. Called once for a number of commands.
   virtual void Doorbell() = 0;
 };
 

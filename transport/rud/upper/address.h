@@ -1,7 +1,8 @@
 #pragma once
 
-// The address of an endpoint, which programs exchange as they like. It names
-// one life of it: after a restart there is another one.
+// The address of an endpoint. Programs exchange addresses by any means. An
+// address is valid until the endpoint ends: after a restart there is another
+// one.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +16,7 @@ namespace urnic::rud::upper {
 
 struct NicAddress {
   WindowAddress window;
-  // The longest payload that arrives here, also in the receive FIFO.
+  // The longest payload that this NIC can receive, also in the receive FIFO.
   uint32_t packet_bytes = 0;
 };
 
@@ -23,14 +24,14 @@ struct EndpointAddress {
   static constexpr uint8_t kVersion = 1;
 
   uint64_t incarnation = 0;  // random, and not 0
-  // How much it puts together for each peer.
+  // Memory for partial messages of each peer, and how many there may be.
   uint64_t reassembly_bytes = 0;
   uint32_t open_messages = 0;
   std::vector<NicAddress> nics;
 
   std::vector<uint8_t> Encode() const;
-  // Nullopt: of another version, too short or too long, without a NIC, or with
-  // values that no endpoint has.
+  // Nullopt: another version, a wrong length, no NIC, or values that no
+  // endpoint has.
   static std::optional<EndpointAddress> Decode(std::span<const uint8_t> bytes);
 };
 

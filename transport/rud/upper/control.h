@@ -1,16 +1,17 @@
 #pragma once
 
-// What upper layers tell each other, in packets for the receive FIFO. Each may
-// be lost, and asked for again: all are idempotent.
+// Control messages between upper layers, as packets for the receive FIFO. They
+// may be lost and are then repeated, so all of them are idempotent.
 //
-//   hello   asker wants contexts of the window that this arrives at
-//   grant   here they are: also the answer to a renewal
+//   hello   asks for contexts of the window at which this arrives
+//   grant   the contexts: answers a hello or a renew
 //   renew   the context of a slot must no longer place anything: release it,
 //           and give the slot another one
-//   bye     this endpoint ends, or has removed the peer. Nobody asks for it: if
-//           it is lost, the peer finds no path any more
+//   bye     this endpoint has ended, or has removed the peer. Not repeated: if
+//           it is lost, the peer finds later that no path works any more
 //
-// A message names both incarnations. One of another life is ignored.
+// A message contains the incarnations of both endpoints. If one of them is
+// wrong, such as after a restart, the message is ignored.
 
 #include <cstdint>
 
@@ -25,22 +26,24 @@ enum class ControlType : uint8_t {
   kBye = 4,
 };
 
-// In the tag of the packet.
+// The tag of the packet.
 struct ControlTag {
   static constexpr uint8_t kVersion = 1;
 
   uint8_t version = kVersion;
   uint8_t type = 0;
-  // Of the endpoint that has the contexts: its NIC, as in its address.
+  // The NIC to which the contexts belong: its index in the address of its
+  // endpoint.
   uint8_t nic = 0;
   uint8_t reserved = 0;
-  // Hello: contexts that are wanted. Grant: that there are. Renew: the slot.
+  // Hello: how many contexts are wanted. Grant: how many there are. Renew: the
+  // slot.
   wire::Be<uint32_t> count;
   wire::Be<uint64_t> from;  // incarnation
 };
 static_assert(sizeof(ControlTag) == 16 && alignof(ControlTag) == 1);
 
-// Then, as the payload.
+// The first part of the payload.
 struct ControlBody {
   wire::Be<uint64_t> to;          // incarnation
   wire::Be<uint32_t> generation;  // renew: the one that is wanted
@@ -48,11 +51,11 @@ struct ControlBody {
 };
 static_assert(sizeof(ControlBody) == 16 && alignof(ControlBody) == 1);
 
-// Grant: any number of these, after the body.
+// Grant: any number of these follows the body.
 struct ControlGrant {
   wire::Be<uint32_t> slot;
   wire::Be<uint32_t> generation;
-  wire::Be<uint64_t> context;  // all ones: there is none
+  wire::Be<uint64_t> context;  // all ones: none
 };
 static_assert(sizeof(ControlGrant) == 16 && alignof(ControlGrant) == 1);
 

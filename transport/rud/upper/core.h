@@ -1,6 +1,6 @@
 #pragma once
 
-// What the parts of an endpoint share.
+// State that the parts of an endpoint share.
 
 #include <algorithm>
 #include <memory>
@@ -16,16 +16,16 @@ namespace urnic::rud::upper {
 struct UpperStats {
   uint64_t units = 0;     // complete
   uint64_t commands = 0;  // posted
-  uint64_t shared = 0;    // writes that went in a packet that others had begun
+  uint64_t shared = 0;    // writes that joined the packet of another write
   uint64_t asked = 0;     // state requests
   uint64_t packets_again = 0;
   uint64_t time_outs = 0;
-  uint64_t early = 0;  // asked, and it was complete
+  uint64_t early = 0;  // state requests for units that were complete
   uint64_t dead_paths = 0;
   uint64_t revived_paths = 0;
   uint64_t moved = 0;   // units, to another window of ours
-  uint64_t fenced = 0;  // by the peer
-  uint64_t stale = 0;   // entries of units that have ended
+  uint64_t fenced = 0;  // contexts, by the peer
+  uint64_t stale = 0;   // entries for units that have ended
   uint64_t bad_control = 0;
 };
 
@@ -35,15 +35,15 @@ struct Core {
         incarnation(incarnation_of_it),
         operations(configuration.operations) {}
 
-  // Something happens at this time, if nothing changes until then.
+  // Poll() must run at this time at the latest.
   void Wake(Time when) { deadline = std::min(deadline, when); }
-  // The peer has work that may be possible now.
+  // The peer has something to send, and perhaps this is possible now.
   void Touch(Peer& peer) {
     if (peer.is_pending) return;
     peer.is_pending = true;
     pending.push_back(&peer);
   }
-  // Calls `visit(const Unit&)` for all that the lane carries; it may end them.
+  // Calls `visit(const Unit&)` for each unit of the lane. It may end the unit.
   template <typename F>
   void ForEachUnit(const Lane& lane, F&& visit) {
     Unit unit = lane.unit;
@@ -53,7 +53,7 @@ struct Core {
       unit = {next, 0};
     }
   }
-  // The lane's units wait for another lane.
+  // Takes the units from the lane. They wait for another lane.
   void GiveUnitsBack(const Lane& lane) {
     Peer& peer = *lane.pair->peer;
     ForEachUnit(lane, [&](const Unit& unit) { peer.again.push_back(unit); });
@@ -62,23 +62,25 @@ struct Core {
   void FailUnits(const Lane& lane, Status status) {
     ForEachUnit(lane, [&](const Unit& unit) { FailUnit(unit, status); });
   }
-  // A unit of the operation has ended.
+  // A unit of an operation has ended.
   void EndUnit(const Unit& unit) {
     Operation& operation = operations[unit.operation];
     --operation.open;
     if (operation.open == 0 && operation.begun == operation.units)
       End(unit.operation);
   }
-  // A unit has ended, and so has its operation as soon as its other units have.
+  // A unit has failed. Its operation ends when the other units that have begun
+  // have ended.
   void FailUnit(const Unit& unit, Status status) {
     Operation& operation = operations[unit.operation];
     if (operation.status == Status::kOk) operation.status = status;
-    // Those that have not begun never will: the sender finds it in its queue.
+    // The other units will not begin: the sender looks at the status when it
+    // takes the operation from its queue.
     Touch(*operation.peer);
     EndUnit(unit);
   }
 
-  // All units of the operation have ended, or will never begin.
+  // All units of the operation have ended or will never begin.
   void End(uint32_t index) {
     Operation& operation = operations[index];
     if (operation.kind == OperationKind::kSend && operation.begun != 0) {

@@ -51,8 +51,10 @@ uint32_t Endpoint::AddPeer(Time now, std::span<const uint8_t> bytes) {
   while (number < core_.peers.size() && core_.peers[number] != nullptr)
     ++number;
   if (number == core_.peers.size()) core_.peers.emplace_back();
-  // What we announce is what a sender may use. Of what it has sent in full, a
-  // part may still be in a receive FIFO while more arrives in another one.
+  // A sender uses as much memory as we announce. But it counts a message as
+  // done when it has arrived in our receive FIFOs; part of it may still be in
+  // one FIFO while the next message arrives in another. So the limits are
+  // higher than what we announce.
   ReassemblyLimits limits = {.bytes = core_.config.reassembly_bytes,
                              .messages = core_.config.open_messages};
   for (const std::unique_ptr<Nic>& nic : core_.nics) {
@@ -99,7 +101,8 @@ void Endpoint::AddPair(Peer& peer, Nic& nic, uint8_t peer_nic) {
   pair.nic = &nic;
   pair.peer_nic = peer_nic;
   pair.window = window.window;
-  // What is in the FIFO before is of an earlier peer with this number.
+  // Entries that are already in the FIFO come from an earlier peer with the
+  // same number.
   pair.valid_from = nic.receive.end();
   pair.handle = nic.adapter->AddPeer(window);
   pair.paths.resize(core_.config.paths);
@@ -259,10 +262,10 @@ uint32_t Endpoint::Poll(Time now, std::span<Event> events) {
   return count;
 }
 
-// While the program was away, answers have waited in the RNIC, and a peer in
-// the same thread has waited, too. A burst of them comes with each poll.
-// Without this, all that was under way was sent again whenever another program
-// had used the CPU.
+// While the program did not poll, answers have waited in the RNIC, and so has a
+// peer in the same thread. They come in bursts, one with each poll. Without
+// this, everything in flight was retransmitted whenever another program had
+// used the CPU.
 bool Endpoint::MayTimeOut() {
   constexpr uint8_t kPolls = 4;
   const Duration away = core_.now - polled_at_;
@@ -295,7 +298,7 @@ void Endpoint::RunTimers() {
 
 void Endpoint::Pump() {
   if (core_.pending.empty()) return;
-  // Those that wait still are added again.
+  // Peers that still wait are added again.
   std::vector<Peer*> pending;
   pending.swap(core_.pending);
   for (Peer* peer : pending) {
@@ -305,7 +308,7 @@ void Endpoint::Pump() {
   }
 }
 
-// Congestion control hears the answers of one Poll() together.
+// Tells congestion control about all answers of one Poll() together.
 void Endpoint::SettleWindows() {
   for (Path* path : core_.touched) {
     if (path->sample.ns() != 0)

@@ -1,4 +1,4 @@
-// What an endpoint does with the entries of its rings.
+// How an endpoint handles the entries of its rings.
 
 #include <algorithm>
 #include <bit>
@@ -8,10 +8,10 @@
 namespace urnic::rud::upper {
 namespace {
 
-// What is always inlined here and in sender.cc made an 8-byte write 668 instead
-// of 828 instructions (rud/upper_write_8).
+// The functions that are always inlined here and in sender.cc reduce an 8-byte
+// write from 828 to 668 instructions (rud/upper_write_8).
 
-// The paths are put in order again after so many units.
+// The paths are sorted again after this number of units.
 constexpr uint32_t kOrderAfter = 256;
 
 bool HasUnit(const Lane& lane) {
@@ -48,7 +48,7 @@ bool HasUnit(const Lane& lane) {
   if (peer.HasPending()) core_.Touch(peer);
 }
 
-// What the answer says of the path.
+// Takes what the answer says about its path.
 [[gnu::always_inline]] inline void Endpoint::Measure(
     Lane& lane, const urnic_rud_receive& entry, bool is_complete) {
   Pair& pair = *lane.pair;
@@ -63,8 +63,8 @@ bool HasUnit(const Lane& lane) {
     path.acked_packets += lane.packets;
     path.acked_bytes += lane.bytes;
   }
-  // Karn's rule: the answer to one attempt may be that to another one. A
-  // state has the number of the attempt.
+  // Karn's rule: after a retransmission, the answer may belong to an earlier
+  // attempt. The answer to a state request contains its attempt.
   const bool is_exact = &path == lane.path && (lane.is_first || !is_complete);
   if (is_exact)
     path.OnSample(is_complete ? lane.packets : 1, core_.now - lane.sent);
@@ -81,11 +81,11 @@ bool HasUnit(const Lane& lane) {
     Nic& nic, const urnic_rud_receive& entry, UnitKind other) {
   Lane* const lane = FindLane(nic, entry);
   if (lane == nullptr) return;
-  // A read is complete at its target, all else at its source.
+  // A read completes at its target, and everything else at its source.
   if ((lane->kind == UnitKind::kRead) == (other == UnitKind::kRead)) return;
   Release(*lane);
   if (lane->asks && lane->kind != UnitKind::kProbe) {
-    // It was not lost, only late.
+    // The unit was not lost, only late.
     ++core_.stats.early;
     lane->path->OnEarly();
   }
@@ -120,13 +120,13 @@ void Endpoint::OnState(Nic& nic, const urnic_rud_receive& entry) {
   path.shared.cc.OnLoss(core_.now,
                         static_cast<uint32_t>(std::popcount(missing)));
   Measure(*lane, entry, false);
-  // Nobody asks about a list but to divide it: with the question, what is on
-  // its way has become stale.
+  // We ask about a list only in order to divide it: the question has made the
+  // packets in flight stale.
   if (lane->writes != 1 && missing != 0) return Divide(*lane);
   sender_.SendAgain(*lane, path);
 }
 
-// The writes of a list go on alone.
+// Sends the writes of a list again, one by one.
 void Endpoint::Divide(Lane& lane) {
   core_.ForEachUnit(lane, [this](const Unit& unit) {
     core_.operations[unit.operation].is_alone = true;
@@ -140,8 +140,8 @@ void Endpoint::OnRefusal(Nic& nic, const urnic_rud_receive& entry) {
   if (lane == nullptr || lane->kind == UnitKind::kProbe) return;
   Release(*lane);
   Measure(*lane, entry, false);
-  // The answer names one write at most. Those that are right may be executed
-  // twice, which nobody can tell before they are complete.
+  // The answer names at most one of the writes. The others may be executed
+  // twice, which nobody can notice before they are complete.
   if (lane->writes != 1) return Divide(*lane);
   Free(*lane);
   core_.FailUnits(*lane, Status::kRefused);
@@ -156,8 +156,8 @@ void Endpoint::OnRefusedCommand(Nic& nic, const urnic_rud_send& command) {
   const bool is_last =
       lane != nullptr && HasUnit(*lane) && lane->state == LaneState::kBusy &&
       lane->tid == command.tid && lane->kind != UnitKind::kProbe;
-  // The adapter has nothing to ask about: an entry that is on its way says how
-  // the unit has ended.
+  // The transfer has already ended at the adapter: an entry that we have not
+  // read yet says how.
   const bool is_late = command.opcode == URNIC_RUD_ASK_STATE &&
                        command.status == URNIC_RUD_BAD_CONTEXT;
   if (is_last && !is_late && command.status != URNIC_RUD_FLUSHED) {
@@ -176,7 +176,7 @@ Pair* Endpoint::FindPair(Nic& nic, const urnic_rud_receive& entry) const {
   Pair* const pair =
       entry.peer < nic.pairs.size() ? nic.pairs[entry.peer] : nullptr;
   if (pair == nullptr || pair->peer->is_lost) return nullptr;
-  // Of a peer that had this number before.
+  // Entries before `valid_from` are from an earlier peer with this number.
   const auto age =
       static_cast<int32_t>(nic.receive.position() - pair->valid_from);
   return age >= 0 ? pair : nullptr;
@@ -250,7 +250,7 @@ void Endpoint::OnControl(Nic& nic, const urnic_rud_receive& entry,
 uint32_t Endpoint::PollNic(Nic& nic, std::span<Event> events) {
   uint32_t count = 0;
   const uint32_t done = core_.operations.done();
-  // An entry is one message, or ends one operation. A list of writes ends more:
+  // An entry is a message, or ends one operation. The end of a list ends more;
   // the next Poll() returns those that do not fit.
   while (count + core_.operations.done() - done < events.size()) {
     const urnic_rud_receive* const entry = nic.receive.Front();

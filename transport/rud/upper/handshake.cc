@@ -28,7 +28,7 @@ uint8_t Increased(uint8_t tries) {
 void Handshake::Begin(Peer& peer) {
   const size_t ours = core_.nics.size();
   const size_t theirs = peer.nics.size();
-  // One of each pair is for its probes.
+  // One lane of each pair is for probes.
   for (PeerNic& nic : peer.nics) {
     nic.wanted = static_cast<uint32_t>(
         ours + std::max<size_t>(core_.config.lanes / theirs, ours));
@@ -80,7 +80,7 @@ void Handshake::Fence(Lane& lane) {
 
 void Handshake::SendHello(Peer& peer, uint8_t peer_nic) {
   const PeerNic& nic = peer.nics[peer_nic];
-  // Each time along another way.
+  // Each try takes another path.
   const size_t ours = core_.nics.size();
   const Pair& pair =
       peer.pairs[(nic.tries % ours) * peer.nics.size() + peer_nic];
@@ -101,8 +101,8 @@ void Handshake::SendRenewal(const Lane& lane, const Path& path) {
        {reinterpret_cast<const uint8_t*>(&body), sizeof(body)});
 }
 
-// Along each path, since nobody asks for it again: also those that have not
-// been measured yet.
+// It is not repeated, so it is sent along each path, also along those that were
+// never measured.
 void Handshake::SayBye(const Peer& peer) {
   ControlBody body;
   body.to = Be<uint64_t>(peer.address.incarnation);
@@ -205,7 +205,7 @@ bool Handshake::OnRenew(const Pair& pair, uint8_t path, const ControlTag& tag,
       core_.nics[tag.nic]->adapter->ReleaseContext(granted.context);
     granted = MakeGrant(tag.nic, granted.generation + 1);
   }
-  // Or the answer was lost.
+  // The same generation again: only the answer was lost.
   if (body.generation.value() != granted.generation) return false;
   SendGrants(pair, path, tag.nic, slot, 1);
   return true;
@@ -246,7 +246,7 @@ void Handshake::OnGranted(Peer& peer, uint8_t peer_nic, uint32_t slot,
   if (nic.lanes[slot] == nullptr)
     return AddLane(peer, peer_nic, slot, generation, context);
   Lane& lane = *nic.lanes[slot];
-  // What is not newer is the answer to something older.
+  // A generation that is not newer answers an older request.
   if (lane.state != LaneState::kFencing || generation != lane.generation + 1)
     return;
   lane.generation = generation;
@@ -295,7 +295,7 @@ bool Handshake::OnControl(Pair& pair, uint8_t path, const uint8_t bytes[16],
   if (tag.version != ControlTag::kVersion || payload.size() < sizeof(body))
     return false;
   std::memcpy(&body, payload.data(), sizeof(body));
-  // Of a life that has ended: ours, or the peer's.
+  // From before a restart, of ours or of the peer.
   if (tag.from.value() != pair.peer->address.incarnation ||
       body.to.value() != core_.incarnation || pair.peer->is_lost) {
     return false;
@@ -315,7 +315,7 @@ bool Handshake::OnControl(Pair& pair, uint8_t path, const uint8_t bytes[16],
   return false;
 }
 
-// Answers to what was sent before may still be on their way.
+// Waits, because answers to earlier commands may still be in flight.
 void Handshake::OnBye(Peer& peer) {
   if (!peer.leaves_at.IsInfinite()) return;
   peer.leaves_at = core_.now + core_.config.dead_after * 2;
@@ -330,7 +330,7 @@ void Handshake::End(Peer& peer) {
       lane->pair->nic->adapter->ReleaseContext(lane->own);
     }
     nic.lanes.clear();
-    nic.is_granted = true;  // it is not asked any more
+    nic.is_granted = true;  // ends the requests
   }
   for (size_t i = 0; i < peer.granted.size(); ++i) {
     for (const Granted& granted : peer.granted[i]) {

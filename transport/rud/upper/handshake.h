@@ -1,7 +1,7 @@
 #pragma once
 
-// How two endpoints give each other contexts: control.h has the messages. Each
-// side asks for the contexts that its own operations need.
+// How two endpoints grant each other contexts, by the messages of control.h.
+// Each side asks for the contexts that its own operations need.
 
 #include <cstdint>
 #include <span>
@@ -15,31 +15,34 @@ class Handshake {
  public:
   explicit Handshake(Core* core) : core_(*core) {}
 
-  // A peer was added: its windows are asked as soon as possible.
+  // A peer was added: asks each of its windows for contexts.
   void Begin(Peer& peer);
-  // Tells the peer that nothing of ours is there for it any more.
+  // Tells the peer that we have ended or removed it.
   void SayBye(const Peer& peer);
-  // Gives back what both sides have of each other.
+  // Releases the contexts that we have granted to the peer, and those of our
+  // lanes.
   void End(Peer& peer);
-  // Asks again for what has not been answered.
+  // Repeats requests that have not been answered.
   void RunTimers(Peer& peer);
-  // When that is; infinite: there is nothing to ask for.
+  // When RunTimers() has to run again; infinite: no request is outstanding.
   Time DueAt(const Peer& peer) const;
-  // The lane, which is in no list, waits until the peer has fenced its context.
+  // Asks the peer to fence its context of the lane. The lane waits for the
+  // answer. REQUIRES: it is in no list.
   void Fence(Lane& lane);
 
-  // A packet of the pair's peer, which came along `path`. False: it makes no
-  // sense, or is of another life.
+  // A control packet from the pair's peer, which came along `path`. False: it
+  // is invalid, or from another incarnation.
   bool OnControl(Pair& pair, uint8_t path, const uint8_t tag[16],
                  std::span<const uint8_t> payload);
-  // Units whose lane has been fenced: they may begin on another one. The
-  // caller's `on_fenced(Lane&)` gets lanes in no list, in state kFree.
+  // Calls `on_fenced(Lane&)` for lanes that have been fenced since the last
+  // call: their units may now begin on another lane. The lanes are in no list.
   template <typename OnFenced>
   void TakeFenced(OnFenced&& on_fenced) {
     for (Lane* lane : fenced_) on_fenced(*lane);
     fenced_.clear();
   }
-  // The paths that have brought an answer since the last call.
+  // Calls `on_path(Path&)` for the paths that have delivered an answer since
+  // the last call.
   template <typename OnPath>
   void TakeAnswered(OnPath&& on_path) {
     for (Path* path : answered_) on_path(*path);

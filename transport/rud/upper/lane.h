@@ -1,9 +1,9 @@
 #pragma once
 
-// A lane: a context of ours and one of the peer's, between two windows. It
-// carries one unit at a time: of a write, of a read, or of a message. Its
-// transfers are counted here, {transfer, attempt}; nobody else uses either
-// context.
+// A lane: one of our contexts and one of the peer's, between two windows. It
+// carries one unit at a time: a part of a write, of a read or of a message. It
+// counts the tids, {transfer, attempt}, for both contexts. Nothing else uses
+// these contexts.
 
 #include <cstdint>
 #include <vector>
@@ -21,17 +21,17 @@ inline constexpr ContextId kNoContext = {UINT32_MAX, UINT32_MAX};
 
 enum class LaneState : uint8_t {
   kFree,     // in the list of its pair
-  kBusy,     // in the list of the path that its last command took
-  kParked,   // has a unit, and no path lives: in the list of its peer
-  kFencing,  // the peer is asked to release its context: in a list, too
-  kUseless,  // the peer has no context for it
+  kBusy,     // in the list of its last command's path
+  kParked,   // has a unit, but no path lives; in a list of its peer
+  kFencing,  // the peer must release its context; in a list of its peer
+  kUseless,  // a context is missing, or the window has failed
 };
 
 enum class UnitKind : uint8_t { kWrite, kRead, kMessage, kProbe };
 
-// A part of an operation. Or several small writes that share a packet: then it
-// is the first, and Operation::next links the others (Lane::writes says how
-// many).
+// A part of an operation: its index in the operation. A list, that is, several
+// small writes that share a packet, is represented by the first of them:
+// Operation::next links the others, and Lane::writes is their number.
 struct Unit {
   uint32_t operation = 0;
   uint32_t index = 0;
@@ -41,29 +41,29 @@ struct Lane {
   Lane* previous = nullptr;  // in its list
   Lane* next = nullptr;
   Pair* pair = nullptr;
-  Path* path = nullptr;  // busy: of the last command
+  Path* path = nullptr;  // of the last command
   ContextId own = kNoContext;
   ContextId theirs = kNoContext;
   uint64_t tid = 0;      // the last one that was used
-  uint64_t missing = 0;  // packets that are not known to have arrived
-  Time sent;             // the last command
-  uint64_t order = 0;    // of it, on its path
+  uint64_t missing = 0;  // packets that may not have arrived
+  Time sent;             // time of the last command
+  uint64_t order = 0;    // of the last command on its path
   Unit unit;
   uint32_t bytes = 0;  // of the unit
-  uint32_t slot = 0;   // of the peer's window
+  uint32_t slot = 0;   // at the peer's window
   uint32_t generation = 0;
   uint16_t stride = 0;
   uint8_t packets = 0;    // of the unit
-  uint8_t under_way = 0;  // counted by the path
-  uint8_t tries = 0;      // times that the timer has ended
+  uint8_t under_way = 0;  // packets that the path counts
+  uint8_t tries = 0;      // time-outs of the unit
   uint8_t writes = 1;     // operations of the unit; more than 1: a list
   UnitKind kind = UnitKind::kWrite;
   LaneState state = LaneState::kFree;
   bool asks = false;     // the last command was a state request
-  bool is_first = true;  // it was the first of this unit
+  bool is_first = true;  // it was the first one of this unit
 };
 
-// A list of lanes. Each is in one list at most.
+// A list of lanes. A lane is in at most one list.
 class LaneList {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -74,7 +74,7 @@ class LaneList {
     (last_ == nullptr ? first_ : last_->next) = &lane;
     last_ = &lane;
   }
-  // The one that was used last is still in the cache.
+  // For the next use: this lane is still in the cache.
   void Prepend(Lane& lane) {
     lane.previous = nullptr;
     lane.next = first_;
@@ -91,7 +91,7 @@ class LaneList {
     if (lane != nullptr) Remove(*lane);
     return lane;
   }
-  // All of them, in a copy: the list may then change.
+  // A copy of the list, which may then change.
   std::vector<Lane*> All() const {
     std::vector<Lane*> all;
     for (Lane* lane = first_; lane != nullptr; lane = lane->next)

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a unit of a message says of itself, in the 64 bits that the adapter
-// hands to the receive entry (`pvo`).
+// Identifies a unit of a message, in 64 bits that the adapter passes on to the
+// receive entry (`pvo`).
 
 #include <cstdint>
 
@@ -12,11 +12,11 @@ struct MessageTag {
   static constexpr int kUnitBits = 20;
   static constexpr uint32_t kMaxUnits = 1u << kUnitBits;
 
-  uint32_t sequence = 0;  // of the message, modulo 2^23
-  uint32_t unit = 0;      // its index in the message
+  uint32_t sequence = 0;  // number of the message, modulo 2^23
+  uint32_t unit = 0;      // index in the message
   uint32_t units = 1;     // of the message: 1 to kMaxUnits
 
-  // Bit 63 is 0: it tells messages from probes.
+  // Bit 63 is 0. It is 1 for probes.
   uint64_t value() const {
     return uint64_t{sequence} << (2 * kUnitBits) | uint64_t{unit} << kUnitBits |
            (units - 1);
@@ -28,7 +28,7 @@ struct MessageTag {
             static_cast<uint32_t>(value >> kUnitBits) & kUnits,
             (static_cast<uint32_t>(value) & kUnits) + 1};
   }
-  // A packet that nobody reads: only the adapter answers it.
+  // A probe. The peer's program ignores it; only the adapter answers it.
   static constexpr uint64_t kProbe = uint64_t{1} << 63;
 };
 
@@ -38,19 +38,20 @@ constexpr int32_t SequenceDistance(uint32_t a, uint32_t b) {
   return static_cast<int32_t>((a - b) << kUnused) >> kUnused;
 }
 
-// Messages that a peer may have begun since the oldest that is not complete.
+// How many messages a sender may begin from the oldest incomplete one on.
 inline constexpr uint32_t kMessageWindow = 4096;
 
-// Which of the last kMessageWindow messages are done. Both ends have one.
+// Which of the last kMessageWindow messages are done. Sender and receiver each
+// have one.
 class MessageWindow {
  public:
-  // The first message that is not known to be done, if all up to newest() were
-  // begun.
+  // Sender: the oldest message that is not done.
   uint32_t oldest() const { return oldest_; }
   bool Has(uint32_t sequence) const {
     return (bits_[Word(sequence)] >> (sequence % 64) & 1) != 0;
   }
-  // Sender: marks the message, and moves oldest() over those that are done.
+  // Sender: marks the message as done, and advances oldest(). `next`: the
+  // number of the next message.
   void OnDone(uint32_t sequence, uint32_t next) {
     Set(sequence);
     while (oldest_ != next && Has(oldest_)) {
@@ -58,7 +59,7 @@ class MessageWindow {
       oldest_ = (oldest_ + 1) & kMask;
     }
   }
-  // Receiver: true if the message was not done, and is now.
+  // Receiver: marks the message as done. False: it was done before.
   bool Take(uint32_t sequence) {
     const int32_t ahead = SequenceDistance(sequence, newest_);
     if (IsOld(ahead)) return false;
@@ -67,7 +68,8 @@ class MessageWindow {
     Set(sequence);
     return true;
   }
-  // Receiver: its sender has given it up, if it is not done.
+  // Receiver: the message is so old that its sender has completed it or given
+  // it up.
   bool IsPast(uint32_t sequence) const {
     return IsOld(SequenceDistance(sequence, newest_));
   }
@@ -80,7 +82,7 @@ class MessageWindow {
  private:
   static constexpr uint32_t kMask = (1u << MessageTag::kSequenceBits) - 1;
 
-  // The sender has begun no message so far ahead of one that is not done.
+  // No sender begins a message so far ahead of one that is not done.
   static bool IsOld(int32_t ahead) {
     return ahead <= -static_cast<int32_t>(kMessageWindow);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 // Operations of the program that have not ended, in a table of fixed size.
-// Those of one list are linked by their indices.
+// Lists link them by their indices.
 
 #include <algorithm>
 #include <cstdint>
@@ -27,18 +27,18 @@ struct Operation {
   Peer* peer = nullptr;
   uint32_t peer_number = 0;
   uint32_t units = 0;               // all
-  uint32_t begun = 0;               // of these
-  uint32_t open = 0;                // begun, and not ended
-  uint64_t open_message_bytes = 0;  // at the peer, of a message that has begun
-  uint32_t sequence = 0;            // of it
+  uint32_t begun = 0;               // units that have begun
+  uint32_t open = 0;                // units that have begun and not ended
+  uint64_t open_message_bytes = 0;  // memory that the message takes at the peer
+  uint32_t sequence = 0;            // of the message
   uint32_t next = 0;                // in its list
   OperationKind kind = OperationKind::kWrite;
   Status status = Status::kOk;
   bool is_inline = false;
-  bool is_alone = false;  // it may not share a packet
+  bool is_alone = false;  // may not share a packet
   uint8_t data[URNIC_RUD_INLINE];
 
-  // All but what a new operation sets anyway.
+  // Resets the fields that not every new operation sets.
   void Reset(OperationKind of_kind, uint64_t user_of_it, uint64_t its_bytes) {
     kind = of_kind;
     user = user_of_it;
@@ -57,7 +57,7 @@ struct Operation {
     if (__builtin_expect(from.size() == sizeof(uint64_t), 1)) {
       std::memcpy(data, from.data(), sizeof(uint64_t));
     } else {
-      std::copy(from.begin(), from.end(), data);  // none has no address
+      std::copy(from.begin(), from.end(), data);  // data() may be null
     }
   }
 };
@@ -112,13 +112,14 @@ class OperationTable {
     return index;
   }
 
-  // The operation has ended: the program is told by the next Poll().
+  // The operation has ended. The next Poll() tells the program.
   void End(uint32_t index) {
     done_.Append(table_, index);
     ++done_count_;
   }
   uint32_t done() const { return done_count_; }
-  // The event of one that has ended. REQUIRES: done() != 0
+  // Returns the event of an operation that has ended, and frees it. REQUIRES:
+  // done() != 0
   Event TakeDone() {
     const uint32_t index = done_.PopFront(table_);
     --done_count_;

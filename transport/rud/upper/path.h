@@ -1,14 +1,14 @@
 #pragma once
 
-// A path: one UDP flow between two windows, with what is known of it. A pair of
-// windows has several.
+// A path: a UDP flow between two windows, with its round trip, its congestion
+// window and its state. A pair of windows has several paths.
 //
 //   dead ──── an answer ────► living ── a time-out ──► suspect
 //    ▲                          ▲                         │ an answer: living
 //    └──── dead_after of silence ──────────────────────────┘
 //
-// A path is dead at first. One that is not living gets probes, and new units
-// only if none lives.
+// A path begins as dead. A dead path gets only probes. A suspect path gets
+// probes, and new units only if no path lives.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,34 +25,35 @@ struct Path {
   Pair* pair = nullptr;
   uint8_t number = 0;
   PathState state = PathState::kDead;
-  // Round trips that a late packet may come later, in quarters.
+  // How much later a reordered packet may arrive, in quarters of a round trip.
   uint8_t reordering = 1;
   bool is_timed_out = false;  // since the last answer
   bool waits = false;         // for an answer, since silent_since
   Time silent_since;
   cc::SharedPath shared;
-  LaneList under_way;  // in the order in which their last commands were sent
+  LaneList under_way;  // in the order of their last commands
   uint64_t next_order = 1;
-  uint64_t completed_order = 0;  // the latest that is complete
-  // What the answers of one Poll() have said; then cc hears it.
+  uint64_t completed_order = 0;  // the latest complete one
+  // What the answers of one Poll() have said. At its end, cc is told.
   bool is_touched = false;
   bool marked = false;
   uint32_t acked_packets = 0;
   uint32_t acked_bytes = 0;
   Duration sample;
-  // Packets of the units that go along here: the larger ones. The last packet
-  // of a unit leaves later than the first.
+  // Packets of the larger units on this path. The last packet of such a unit
+  // leaves later than the first, which makes its round trip longer.
   uint8_t usual_packets = 1;
-  uint8_t losses = 0;  // that were some, since `reordering` has changed
+  uint8_t losses = 0;  // true ones, since `reordering` has changed
 
-  // A round trip of a command with so many packets. One of fewer packets than
-  // usual would say that the others have a queue.
+  // The round trip of a command with this number of packets. Commands with far
+  // fewer packets than usual do not count: compared with their short round
+  // trips, those of the others would seem to have a queue.
   void OnSample(uint32_t packets, Duration round_trip) {
     if (packets * 2 >= usual_packets) sample = round_trip;
     if (packets >= usual_packets) {
       usual_packets = static_cast<uint8_t>(packets);
     } else {
-      // It forgets a sixteenth.
+      // Moves by a sixteenth of the difference.
       usual_packets = static_cast<uint8_t>(usual_packets -
                                            (usual_packets - packets + 15) / 16);
     }
@@ -73,8 +74,8 @@ struct Path {
 
   //= RFC 6298 2.3, 5.5: the time-out is SRTT + 4 * RTTVAR; it doubles each time
   //= that it ends
-  // A round trip more at least: variations that are small for long say nothing
-  // of the next burst.
+  // But it is at least two round trips: a variation that was small for a long
+  // time does not predict the next burst.
   Duration TimeOut(const EndpointConfig& config, uint32_t tries) const {
     const cc::RoundTripEstimate& trip = shared.round_trip;
     const Duration base = trip.known()
@@ -102,7 +103,7 @@ struct Path {
   }
 
   bool HasRoom() const { return shared.under_way < shared.cc.window(); }
-  // When the pacer lets the next unit go.
+  // When the pacer allows the next unit.
   Time PacedUntil() const {
     return shared.cc.pacer.active() ? shared.cc.pacer.next_send : Time();
   }

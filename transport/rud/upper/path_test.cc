@@ -54,15 +54,15 @@ TEST(Path, WhatComesLateMakesThePathMorePatientForSixteenLosses) {
   EXPECT_EQ(path.reordering, 1);
 }
 
-// An answer to one packet is earlier than that to sixteen: it must not look
-// like the path without a queue.
+// The answer to one packet comes earlier than the answer to sixteen. It must
+// not look like a path without a queue.
 TEST(Path, SmallUnitsAmongLargeOnesAreNotMeasured) {
   Path path;
   path.OnSample(16, kRoundTrip);
   EXPECT_EQ(path.sample, kRoundTrip);
   path.OnSample(1, kRoundTrip * 2);
   EXPECT_EQ(path.sample, kRoundTrip);
-  // But when they are all that there is.
+  // But they are measured if there are no others.
   for (int i = 0; i < 100; ++i) path.OnSample(1, kRoundTrip * 2);
   EXPECT_EQ(path.sample, kRoundTrip * 2);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What an endpoint knows of a peer: its windows, the pairs of windows with
-// their paths and lanes, what waits to be sent, and what arrives in parts.
+// What an endpoint knows about a peer: its windows, the pairs of windows with
+// their paths and lanes, what waits to be sent, and partial messages.
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@ namespace urnic::rud::upper {
 
 class Peer;
 
-// One window of ours.
+// One of our windows.
 struct Nic {
   Nic(Adapter* window, uint8_t number_of_it)
       : adapter(window),
@@ -29,7 +29,7 @@ struct Nic {
         address(window->Address()),
         packet_bytes(window->PacketBytes()) {}
 
-  // The lane of a context of ours. Null: none.
+  // The lane of one of our contexts. Null: none.
   void SetLane(ContextId own, Lane* lane) {
     if (own.number >= lanes.size()) lanes.resize(own.number + 1);
     lanes[own.number] = lane;
@@ -41,8 +41,8 @@ struct Nic {
 
   Adapter* adapter;
   uint8_t number;
-  bool failed = false;  // it executes no commands any more
-  // Entries up to the current one hold a message that the program has.
+  bool failed = false;  // no longer executes commands
+  // The program still uses a message in an entry that was read.
   bool holds_messages = false;
   SendRing send;
   ReceiveRing receive;
@@ -52,26 +52,27 @@ struct Nic {
   std::vector<Pair*> pairs;  // by the adapter's number of the peer
 };
 
-// A window of ours and one of a peer.
+// One of our windows and one of the peer's.
 struct Pair {
   Peer* peer = nullptr;
   Nic* nic = nullptr;
   uint8_t peer_nic = 0;     // index
-  uint32_t handle = 0;      // the adapter's number of the peer's window; 0: ..
+  uint32_t handle = 0;      // the adapter's number of the peer's window; 0:
+                            // none
   uint32_t window = 0;      // of the peer
-  uint32_t valid_from = 0;  // position of the receive ring
+  uint32_t valid_from = 0;  // position in the receive ring
   std::vector<Path> paths;
   LaneList free;
-  Lane* probe = nullptr;   // carries nothing else
+  Lane* probe = nullptr;   // carries only probes
   uint8_t next_probe = 0;  // path
   Duration probe_gap;
   Time probe_due = Time::Infinite();
 
-  // .. there is no way from one to the other, as between two subnets.
+  // False: there is no route between the two, as between some subnets.
   bool is_reachable() const { return handle != 0; }
 };
 
-// A window of the peer, and its contexts that we have been granted.
+// A window of the peer, and the contexts that it has granted us.
 struct PeerNic {
   uint32_t wanted = 0;  // contexts
   bool is_granted = false;
@@ -80,17 +81,18 @@ struct PeerNic {
   std::vector<std::unique_ptr<Lane>> lanes;  // by slot
 };
 
-// A context of ours that the peer uses.
+// One of our contexts, which the peer may use.
 struct Granted {
-  ContextId context = kNoContext;  // released, and none was free
+  ContextId context = kNoContext;  // none: no context was free
   uint32_t generation = 0;
 };
 
-// A small write whose command the RNIC cannot see yet: others may join it.
+// A small write whose command is not visible to the RNIC yet, so other writes
+// may join it.
 struct OpenList {
   Lane* lane = nullptr;   // null: there is none
-  uint32_t position = 0;  // of the command in its ring
-  uint32_t last = 0;      // operation
+  uint32_t position = 0;  // of the command in the ring
+  uint32_t last = 0;      // the last operation
 };
 
 class Peer {
@@ -111,27 +113,27 @@ class Peer {
   bool is_lost = false;
   bool is_pending = false;            // in the endpoint's list
   bool turn = false;                  // messages and memory take turns
-  uint32_t living = 0;                // paths
+  uint32_t living = 0;                // paths that are not dead
   Time pathless_since;                // valid if living == 0
-  Time leaves_at = Time::Infinite();  // it has said so: then it is lost
+  Time leaves_at = Time::Infinite();  // end of the wait after its BYE
 
   std::vector<Pair> pairs;
   std::vector<PeerNic> nics;
   std::vector<std::vector<Granted>> granted;  // by our NIC, by slot
-  // Paths that are not dead: the best first.
+  // Paths that are not dead, the best first.
   std::vector<Path*> order;
-  uint32_t completions = 0;  // since they were put in order
+  uint32_t completions = 0;  // since `order` was made
 
   LaneList parked;
   LaneList fencing;
   uint8_t fence_tries = 0;
   Time fence_due = Time::Infinite();
 
-  std::vector<Unit> again;  // units whose lanes were taken from them
+  std::vector<Unit> again;  // units that wait for another lane
   OperationList memory_queue;
   OperationList message_queue;
   OpenList list;
-  // Messages that are on their way.
+  // Messages in flight.
   uint32_t next_sequence = 0;
   uint32_t open_messages = 0;  // of several packets
   uint64_t open_bytes = 0;     // of these, in whole units

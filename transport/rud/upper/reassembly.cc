@@ -9,7 +9,7 @@
 namespace urnic::rud::upper {
 namespace {
 
-// A buffer that is longer is not kept for another message.
+// Longer buffers are not kept for other messages.
 constexpr uint64_t kKeptBytes = 1 << 20;
 constexpr size_t kKept = 16;  // buffers
 
@@ -57,7 +57,7 @@ Reassembly::Message* Reassembly::Begin(const MessageTag& tag,
   return open_.back().get();
 }
 
-// Messages whose sender has failed to send the rest.
+// Drops messages whose senders have given them up.
 void Reassembly::DropPast() {
   std::erase_if(open_, [this](const std::unique_ptr<Message>& message) {
     if (!taken_.IsPast(message->sequence)) return false;
@@ -80,7 +80,8 @@ Reassembly::Message* Reassembly::Find(const MessageTag& tag,
 std::optional<std::span<const uint8_t>> Reassembly::OnPacket(
     const urnic_rud_receive& entry, const uint8_t* payload) {
   const MessageTag tag = MessageTag::Of(entry.pvo);
-  // The adapter has checked that total, stride, number and bytes fit together.
+  // The adapter has checked that total, stride, number and bytes are
+  // consistent.
   const uint32_t packets = wire::RudPackets(entry.total, entry.stride);
   if (tag.unit >= tag.units || packets > kUnitPackets) {
     ++refused_;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Messages of one peer that arrive in parts. A packet of a message comes once
-// or more often, in any order; the message is handed out once, when all of it
-// is there. A message of one packet needs no memory: it is handed out where it
-// lies.
+// Assembles messages of one peer that arrive in parts. Packets of a message may
+// arrive more than once and in any order. The message is handed out once, when
+// it is complete. A message of one packet needs no memory: it is handed out in
+// its slot.
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@
 namespace urnic::rud::upper {
 
 struct ReassemblyLimits {
-  uint64_t bytes = 0;  // of all that are not complete
+  uint64_t bytes = 0;  // of all incomplete messages
   uint32_t messages = 0;
 };
 
@@ -25,13 +25,13 @@ class Reassembly {
  public:
   explicit Reassembly(const ReassemblyLimits& limits) : limits_(limits) {}
 
-  // A packet, `entry.bytes` long. A message that is now complete; it is valid
-  // until Recycle(), or as long as `payload` is. Packets that do not fit to
-  // what has arrived, or for which the limits leave no memory, are dropped and
-  // counted: no peer of our kind sends them.
+  // Takes a packet of `entry.bytes` bytes. If its message is now complete,
+  // returns the message. It is valid until Recycle(), or, in a slot, as long as
+  // `payload` is. Packets that contradict earlier ones, or that the limits
+  // leave no memory for, are dropped and counted: no correct peer sends them.
   std::optional<std::span<const uint8_t>> OnPacket(
       const urnic_rud_receive& entry, const uint8_t* payload);
-  // The program does not need the messages any more that were handed out.
+  // The program no longer needs the messages that were handed out.
   void Recycle();
   bool HoldsMessages() const { return !handed_out_.empty(); }
 
@@ -44,16 +44,16 @@ class Reassembly {
     uint32_t units = 0;
     uint32_t stride = 0;
     uint32_t arrived = 0;       // packets
-    uint32_t last_packets = 0;  // of the last unit; 0: not known
+    uint32_t last_packets = 0;  // of the last unit; 0: unknown
     uint32_t last_bytes = 0;
-    uint64_t reserved = 0;       // bytes of the limit
-    std::vector<uint16_t> bits;  // of each unit
+    uint64_t reserved = 0;       // bytes that count for the limit
+    std::vector<uint16_t> bits;  // packets of each unit
     std::unique_ptr<uint8_t[]> bytes;
     uint64_t capacity = 0;
   };
 
   void DropPast();
-  // Null: the packet is dropped.
+  // The message of a packet. Null: the packet is dropped.
   Message* Find(const MessageTag& tag, const urnic_rud_receive& entry);
   Message* Begin(const MessageTag& tag, const urnic_rud_receive& entry);
   static bool Fits(const Message& message, const MessageTag& tag,

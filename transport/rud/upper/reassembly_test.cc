@@ -21,7 +21,7 @@ struct Packet {
   std::vector<uint8_t> payload;
 };
 
-// The packets of a message, as an adapter hands them out.
+// The packets of a message, as entries of an adapter.
 std::vector<Packet> PacketsOf(uint32_t sequence,
                               const std::vector<uint8_t>& message) {
   const auto bytes = static_cast<uint32_t>(message.size());
@@ -67,7 +67,7 @@ TEST(MessageWindow, AMessageIsTakenOnceAlsoAroundTheEndOfTheNumbers) {
   MessageWindow window;
   constexpr uint32_t kMask = (1u << MessageTag::kSequenceBits) - 1;
   Random random(1);
-  // Each number is near the newest.
+  // All numbers are near the newest one.
   for (uint32_t base = 0; base < 3u << MessageTag::kSequenceBits;
        base += 3000) {
     EXPECT_TRUE(window.Take(base & kMask));
@@ -86,7 +86,7 @@ TEST(Reassembly, AMessageComesOnceInAnyOrderOfItsPackets) {
     const std::vector<uint8_t> message =
         MessageOf(static_cast<uint32_t>(random.Below(5 * kUnitBytes)));
     std::vector<Packet> packets = PacketsOf(sequence, message);
-    // Each twice.
+    // Each packet arrives twice.
     const std::vector<Packet> again = packets;
     packets.insert(packets.end(), again.begin(), again.end());
     for (size_t i = packets.size(); i-- > 1;)

@@ -59,7 +59,7 @@ void Recovery::CheckPath(Path& path) {
     next = lane->next;
     if (core_.now < path.DueAt(core_.config, *lane)) continue;
     OnLost(*lane, !path.WasPassed(*lane) || core_.now < path.LostAt(*lane));
-    // What was sent again is behind `next`, and not due.
+    // A lane that was sent again is now behind `next`, and is not due.
   }
   if (path.waits && path.is_timed_out && path.state != PathState::kDead &&
       core_.now - path.silent_since >= core_.config.dead_after) {
@@ -104,7 +104,7 @@ void Recovery::Order(Peer& peer) const {
   std::stable_sort(peer.order.begin(), peer.order.end(),
                    [](const Path* a, const Path* b) {
                      if (a->state != b->state) return a->state < b->state;
-                     // One that was not measured yet: 0.
+                     // 0 for a path that was not measured yet.
                      return a->shared.round_trip.smoothed_ns <
                             b->shared.round_trip.smoothed_ns;
                    });
@@ -163,8 +163,8 @@ void Recovery::ProbeSoon(Pair& pair) const {
   core_.Wake(core_.now);
 }
 
-// All paths that do not live have their turn. An answer that comes after the
-// next probe is not heard, so the gap grows.
+// The paths that do not live take turns. An answer that arrives after the next
+// probe was sent is ignored, so the gap grows.
 void Recovery::Probe(Pair& pair) {
   if (!NeedsProbes(pair)) {
     pair.probe_due = Time::Infinite();
@@ -195,7 +195,7 @@ Path* Recovery::BestOf(Pair& pair) {
 
 void Recovery::Redrive(Lane& lane) {
   Peer& peer = *lane.pair->peer;
-  // It may name memory that no window of ours can read.
+  // It may refer to memory that none of our windows can read.
   if (lane.pair->nic->failed &&
       core_.operations[lane.unit.operation].status != Status::kOk) {
     lane.state = LaneState::kUseless;
@@ -206,8 +206,8 @@ void Recovery::Redrive(Lane& lane) {
                           peer.order.front()->state != PathState::kLiving)) {
     return sender_.AskOrSendAgain(lane, *best);
   }
-  // Another window of ours that reaches the same one of the peer: there,
-  // another attempt fences what came from here.
+  // Another one of our windows that reaches the same window of the peer: the
+  // next attempt from there makes the packets from here stale.
   for (Path* path : peer.order) {
     if (path->state != PathState::kLiving ||
         path->pair->peer_nic != lane.pair->peer_nic) {
@@ -224,8 +224,8 @@ void Recovery::Redrive(Lane& lane) {
     return;
   }
   if (lane.kind != UnitKind::kRead) return handshake_.Fence(lane);
-  // A read ends here: no packet is placed that names a context which we have
-  // given back.
+  // For a read, it is enough to give back our own context: after that, no
+  // packet for it is placed.
   ++core_.stats.moved;
   if (Move(lane, *lane.pair)) return GiveUnitBack(lane);
   lane.pair->nic->SetLane(lane.own, nullptr);
@@ -295,7 +295,7 @@ void Recovery::FailQueue(OperationList& queue, Status status) {
 void Recovery::Fail(Peer& peer, Status status) {
   if (peer.is_lost) return;
   peer.is_lost = true;
-  // The queues first: then each operation ends with its last unit.
+  // The queues come first, so that each operation ends with its last unit.
   FailQueue(peer.memory_queue, status);
   FailQueue(peer.message_queue, status);
   for (const Unit& unit : peer.again) core_.FailUnit(unit, status);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What happens to units whose commands were lost, and to paths that bring no
+// Recovery of units whose commands were lost, and handling of paths without
 // answers. docs/design/0014-rud.md, "The upper layer", has the rules.
 
 #include <cstdint>
@@ -16,28 +16,29 @@ class Recovery {
   Recovery(Core* core, Sender* sender, Handshake* handshake)
       : core_(*core), sender_(*sender), handshake_(*handshake) {}
 
-  // What is due now.
+  // Handles what is due now.
   void RunTimers(Peer& peer);
-  // When there will be something; infinite: never.
+  // When something will be due; infinite: never.
   Time DueAt(const Peer& peer) const;
 
-  // Something that went along this path has been answered.
+  // A command that was sent on this path has been answered.
   void OnAnswer(Path& path) {
     path.waits = !path.under_way.empty();
     path.silent_since = core_.now;
     if (__builtin_expect(path.is_timed_out, 0)) path.is_timed_out = false;
     if (__builtin_expect(path.state != PathState::kLiving, 0)) Revive(path);
   }
-  // The lane, in no list, has a unit that must be sent again, not along the
-  // path that it took if there is a better one.
+  // Retransmits the unit of a lane, on a better path if there is one. REQUIRES:
+  // the lane is in no list.
   void Redrive(Lane& lane);
-  // The lane's context at the peer was fenced: its unit may begin elsewhere.
+  // The peer has fenced the lane's context, so the unit may begin on another
+  // lane.
   void OnFenced(Lane& lane);
-  // The window executes no commands any more.
+  // The window no longer executes commands.
   void OnNicFailed(Nic& nic);
-  // The paths in the order in which they are to be used.
+  // Sorts the living and suspect paths: the best first.
   void Order(Peer& peer) const;
-  // All operations with the peer end with this status.
+  // Ends all operations with the peer, with this status.
   void Fail(Peer& peer, Status status);
 
  private:
@@ -49,7 +50,8 @@ class Recovery {
   void ProbeSoon(Pair& pair) const;
   static bool NeedsProbes(const Pair& pair);
   static Path* BestOf(Pair& pair);
-  // Gives the lane another context of ours, of this pair's window.
+  // Gives the lane another one of our contexts, from this pair's window. False:
+  // none is free.
   bool Move(Lane& lane, Pair& pair);
   void GiveUnitBack(Lane& lane);
   void FailQueue(OperationList& queue, Status status);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The program's end of the two rings of a window (verbs/abi/rud_abi.h). The
-// RNIC has the other end: transport/rud/send_fifo.h and receive_fifo.h.
+// The two rings of a window (verbs/abi/rud_abi.h), from the program's side. The
+// RNIC's side is in transport/rud/send_fifo.h and receive_fifo.h.
 //
 // Thread: one at a time.
 
@@ -14,8 +14,8 @@
 
 namespace urnic::rud::upper {
 
-// Memory of the rings of a window. All of it outlives the rings. Both counts
-// are powers of two. A slot belongs to the entry of the same place.
+// The memory of a window's rings. It outlives SendRing and ReceiveRing. Both
+// counts are powers of two. The slot of an entry has the same index.
 struct RingMemory {
   urnic_rud_send* sends = nullptr;
   urnic_queue_indices* send_indices = nullptr;
@@ -29,8 +29,9 @@ struct RingMemory {
   uint32_t receive_slot_bytes = 0;
 };
 
-// Posts commands: Next(), fill it, Post(), for as many as there is room for,
-// then Publish(). Then the RNIC may have to be told (Adapter::Doorbell()).
+// Posts commands. For each, fill Next() and call Post(), as long as there is
+// room; then call Publish(). The RNIC may have to be told
+// (Adapter::Doorbell()).
 class SendRing {
  public:
   explicit SendRing(const RingMemory& memory)
@@ -47,22 +48,22 @@ class SendRing {
 
   uint32_t slot_bytes() const { return slot_bytes_; }
   bool HasRoom() const { return Room() != 0; }
-  // How many entries can be posted. It counts those that Collect() has seen.
+  // How many entries can be posted. Entries become free in Collect().
   uint32_t Room() const { return mask_ + 1 - (producer_ - collected_); }
 
-  // The entry for the next command. It has what an earlier command left there.
+  // The entry for the next command. It still contains an earlier command.
   // REQUIRES: HasRoom()
   urnic_rud_send& Next() { return entries_[producer_ & mask_]; }
   // Its slot, for the payload of URNIC_RUD_PACKET and URNIC_RUD_SLOT_DATA.
   uint8_t* NextSlot() { return SlotAt(producer_); }
-  // The entry is filled, but for its status.
+  // All of the entry except for its status is filled.
   void Post() {
     Next().status = URNIC_RUD_WAITS;
     ++producer_;
   }
-  // Of the entry for the next command.
+  // Position of the entry for the next command.
   uint32_t position() const { return producer_; }
-  // An entry that was posted, and that the RNIC cannot see yet. Null: it can.
+  // An entry that was posted, if the RNIC cannot see it yet; otherwise null.
   urnic_rud_send* Unpublished(uint32_t position) {
     const bool is_visible = static_cast<int32_t>(position - published_) < 0;
     return is_visible ? nullptr : &entries_[position & mask_];
@@ -70,7 +71,7 @@ class SendRing {
   uint8_t* SlotAt(uint32_t position) {
     return slots_ + size_t{position & mask_} * slot_bytes_;
   }
-  // Entries were posted that the RNIC cannot see yet.
+  // There are entries that the RNIC cannot see yet.
   bool HasUnpublished() const { return producer_ != published_; }
   void Publish() {
     std::atomic_ref(indices_->producer)
@@ -78,14 +79,13 @@ class SendRing {
     published_ = producer_;
   }
 
-  // Entries that the RNIC is done with: there is room for as many again.
-  // `on_refused(const urnic_rud_send&)` is called for each that it did not
-  // execute.
+  // Takes back the entries that the RNIC has finished. Calls `on_refused(const
+  // urnic_rud_send&)` for each that it did not execute.
   template <typename OnRefused>
   void Collect(OnRefused&& on_refused) {
     const uint32_t consumer =
         std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
-    // An index that makes no sense is not believed.
+    // An invalid index is ignored.
     if (consumer - collected_ > producer_ - collected_) return;
     for (; collected_ != consumer; ++collected_) {
       const urnic_rud_send& entry = entries_[collected_ & mask_];
@@ -105,8 +105,8 @@ class SendRing {
   uint32_t collected_;
 };
 
-// Takes entries: Front(), read it and its slot, Pop(); and Return() when the
-// slots are no longer needed.
+// Reads entries. For each, read Front() and its slot, and call Pop(). Call
+// Return() when the slots are no longer needed.
 class ReceiveRing {
  public:
   explicit ReceiveRing(const RingMemory& memory)
@@ -124,8 +124,8 @@ class ReceiveRing {
 
   uint32_t slot_bytes() const { return slot_bytes_; }
   uint32_t count() const { return mask_ + 1; }
-  // The number of the next entry, and that of the next one that the RNIC
-  // writes.
+  // Position of the next entry to read, and behind the last one that the RNIC
+  // has published.
   uint32_t position() const { return consumer_; }
   uint32_t end() const {
     return std::atomic_ref(indices_->producer).load(std::memory_order_acquire);
@@ -133,7 +133,8 @@ class ReceiveRing {
 
   // The next entry; null: there is none.
   const urnic_rud_receive* Front() const {
-    // Not more than a ring: entries that were not returned are not written.
+    // At most a whole ring: the RNIC does not overwrite entries that were not
+    // returned.
     if (consumer_ - returned_ > mask_) return nullptr;
     urnic_rud_receive& entry = entries_[consumer_ & mask_];
     return FirstWord(entry).load(std::memory_order_acquire) == 0 ? nullptr
@@ -148,7 +149,7 @@ class ReceiveRing {
     FirstWord(entries_[consumer_ & mask_]).store(0, std::memory_order_relaxed);
     ++consumer_;
   }
-  // The RNIC may write all that was taken again.
+  // Gives all entries that were read back to the RNIC.
   void Return() {
     if (returned_ == consumer_) return;
     returned_ = consumer_;
@@ -157,7 +158,7 @@ class ReceiveRing {
   }
 
  private:
-  // The RNIC writes type, flags, path and number at once, and last.
+  // The RNIC writes type, flags, path and number last, in one store.
   static std::atomic_ref<uint32_t> FirstWord(urnic_rud_receive& entry) {
     return std::atomic_ref(*reinterpret_cast<uint32_t*>(&entry));
   }

@@ -1,4 +1,4 @@
-// The program's ends of the rings, against the RNIC's.
+// The program's side of the rings against the RNIC's side.
 
 #include "transport/rud/upper/rings.h"
 
@@ -101,7 +101,7 @@ TEST(ReceiveRing, EntriesComeInTheirOrderAndAreGivenBackTogether) {
       ring.Pop();
     }
     EXPECT_EQ(read, written);
-    // Not before it is given back.
+    // There is no room before the entries are returned.
     EXPECT_FALSE(rnic.Push(entry, {}));
     ring.Return();
   }

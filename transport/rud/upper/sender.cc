@@ -9,10 +9,10 @@
 namespace urnic::rud::upper {
 namespace {
 
-// Kept free for what is sent again, and for control messages.
+// Kept free for retransmissions and control messages.
 constexpr uint32_t kReservedEntries = 4;
-// A list that has timed out so often is divided: one of its writes may be what
-// the peer drops silently.
+// A list is divided after this number of time-outs: perhaps the peer drops it
+// silently because of one of its writes.
 constexpr uint8_t kTriesOfList = 3;
 
 UnitKind KindOf(OperationKind kind) {
@@ -33,7 +33,7 @@ UnitKind KindOf(OperationKind kind) {
 
 [[gnu::always_inline]] inline Path* Sender::PickPath(Peer& peer) {
   for (Path* path : peer.order) {
-    // A path that may not work gets nothing new while another one works.
+    // A suspect path gets no new units while another path works.
     if (path->state == PathState::kSuspect &&
         peer.order.front()->state == PathState::kLiving) {
       return nullptr;
@@ -83,7 +83,7 @@ bool Sender::PickFrom(Peer& peer, OperationList& queue, Unit& unit) {
     const uint32_t index = queue.front();
     Operation& operation = core_.operations[index];
     if (operation.status != Status::kOk) {
-      // Another unit of it has failed.
+      // Another unit of this operation has failed.
       queue.PopFront(core_.operations.all());
       operation.begun = operation.units;
       if (operation.open == 0) core_.End(index);
@@ -145,7 +145,8 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   entry.packets = packets;
   if (operation.is_inline) {
     entry.flags = URNIC_RUD_INLINE_DATA;
-    // As it was written a moment ago: a longer load would wait for the store.
+    // With the width of the store that has just written it: a wider load would
+    // have to wait.
     if (__builtin_expect(lane.bytes <= sizeof(uint64_t), 1)) {
       std::memcpy(entry.data, operation.data, sizeof(uint64_t));
     } else {
@@ -194,7 +195,7 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   Nic& nic = *lane.pair->nic;
   const auto count = static_cast<uint32_t>(std::popcount(packets));
   Attach(lane, path, std::max(count, 1u));
-  // As if it were lost.
+  // Without room, treat the command as lost.
   if (__builtin_expect(!nic.send.HasRoom(), 0)) return;
   urnic_rud_send& entry = nic.send.Next();
   Fill(entry, lane, path, opcode, packets);
@@ -207,8 +208,8 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   nic.send.Post();
   ++core_.stats.commands;
   if (__builtin_expect(path.shared.cc.pacer.active(), 0)) {
-    // While the queue drains, a packet in a round trip is meant. A unit is the
-    // least that can be sent.
+    // While the queue drains, one packet per round trip is intended. But the
+    // smallest thing to send is a unit, so count it as one packet.
     const uint32_t paced = path.shared.cc.draining ? 1 : count;
     path.shared.cc.pacer.OnSend(core_.now, uint64_t{paced} * lane.stride,
                                 path.shared.cc.CatchUp());
@@ -262,7 +263,7 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   lane.bytes += static_cast<uint32_t>(sizeof(write) + operation.bytes);
 }
 
-// The list is in the slot.
+// Sets the lengths of the list in the slot.
 [[gnu::always_inline]] inline void Sender::FillList(urnic_rud_send& entry,
                                                     Lane& lane) {
   lane.stride = static_cast<uint16_t>(lane.bytes);
@@ -270,7 +271,7 @@ bool Sender::PickUnit(Peer& peer, Unit& unit) {
   entry.stride = lane.stride;
 }
 
-// All writes of the lane.
+// Fills the slot with all writes of the lane.
 void Sender::FillWrites(urnic_rud_send& entry, Lane& lane, uint8_t* slot) {
   lane.bytes = 0;
   core_.ForEachUnit(lane, [&](const Unit& unit) {
@@ -291,7 +292,8 @@ void Sender::FillWrites(urnic_rud_send& entry, Lane& lane, uint8_t* slot) {
   if (!operation.MayShare()) return false;
   SendRing& ring = lane.pair->nic->send;
   urnic_rud_send* const entry = ring.Unpublished(list.position);
-  // As long as the first is alone, its bytes are in the command.
+  // While a lane has only one write, its bytes are in the command and not in
+  // the slot.
   const uint32_t before =
       lane.bytes + (lane.writes == 1 ? sizeof(wire::RudListEntry) : 0);
   if (entry == nullptr || lane.writes == wire::kRudMaxWrites ||
@@ -346,7 +348,7 @@ void Sender::Start(Operation& operation) {
   OperationList& queue = is_message ? peer.message_queue : peer.memory_queue;
   const bool is_behind = !queue.empty();
   queue.Append(core_.operations.all(), index);
-  // What holds back the first one ends in Poll().
+  // The first in the queue waits for something that only Poll() can change.
   if (is_behind) return;
   Pump(peer);
   if (peer.HasPending()) core_.Touch(peer);
@@ -365,8 +367,8 @@ void Sender::Pump(Peer& peer) {
 void Sender::NextAttempt(Lane& lane) {
   lane.is_first = false;
   ++lane.tid;
-  // The attempts are used up. Another transfer makes all that is under way
-  // stale, just as another attempt does. Only the bits are lost.
+  // All attempts are used up. A new transfer makes all packets in flight stale,
+  // just as another attempt does. Only the target's bits are lost.
   if (lane.tid % kAttempts == 0)
     lane.missing = wire::RudAllPackets(lane.packets);
 }
@@ -405,8 +407,8 @@ void Sender::SendProbe(Lane& lane, Path& path) {
   lane.stride = 1;
   lane.tid = (TransferOf(lane.tid) + 1) * kAttempts;
   Post(lane, path, URNIC_RUD_WRITE, 1);
-  // Where the FIFO is full, the packet has not arrived; but the adapter says
-  // so.
+  // If the FIFO is full, the packet does not arrive; but then the adapter
+  // answers the state request.
   Detach(lane);
   lane.asks = true;
   ++lane.tid;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Cuts operations into units, gives each a lane and a path, and posts the
-// commands.
+// Divides operations into units, assigns a lane and a path to each, and posts
+// the commands.
 
 #include <cstdint>
 
@@ -13,20 +13,22 @@ class Sender {
  public:
   explicit Sender(Core* core) : core_(*core) {}
 
-  // A new operation: begins it, if nothing else waits, or appends it.
+  // A new operation: begins it, or queues it if others wait.
   void Start(Operation& operation);
-  // Begins what there are lanes, paths and windows for.
+  // Begins as many units as lanes, paths and congestion windows allow.
   void Pump(Peer& peer);
 
-  // Of a lane that is in no list, which then is in the path's:
-  // the next attempt of its unit, with all packets that are missing;
+  // These two post the next attempt of a lane's unit, and put the lane into the
+  // path's list. REQUIRES: the lane is in no list. The first retransmits all
+  // packets that are missing;
   void SendAgain(Lane& lane, Path& path);
-  // or a question what is missing, if that is worth a round trip.
+  // the second first asks what is missing, if that is worth a round trip.
   void AskOrSendAgain(Lane& lane, Path& path);
-  // Packets that only the adapter of the peer's window answers.
+  // Sends packets that only the adapter of the peer's window answers.
   void SendProbe(Lane& lane, Path& path);
 
-  // The lane is in no list; its command is no longer under way.
+  // Takes the lane out of its path's list. Its command no longer counts as in
+  // flight.
   static void Detach(Lane& lane) {
     OpenList& list = lane.pair->peer->list;
     if (__builtin_expect(list.lane == &lane, 0)) list.lane = nullptr;
@@ -36,15 +38,16 @@ class Sender {
   }
 
  private:
-  // A path with room, a free lane and room in the ring; null: there is none.
+  // A path with room in its window and in the ring, and with a free lane. Null:
+  // there is none.
   Path* PickPath(Peer& peer);
   bool PickUnit(Peer& peer, Unit& unit);
   bool PickFrom(Peer& peer, OperationList& queue, Unit& unit);
   bool BeginMessage(Peer& peer, Operation& operation) const;
-  // Small writes that leave together share packets. Adds one to that of the
-  // peer's open list; false: it needs a packet of its own.
+  // Small writes that leave together share packets. Adds the write to the
+  // peer's open list. False: it needs a packet of its own.
   bool Join(Peer& peer, uint32_t operation);
-  // The same for the next of those that wait.
+  // The same for the next write that waits.
   bool JoinNext(Peer& peer);
   void AppendWrite(Lane& lane, const Operation& operation, uint8_t* slot);
   static void FillList(urnic_rud_send& entry, Lane& lane);
