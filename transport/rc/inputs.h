@@ -44,7 +44,7 @@ enum class Input : uint8_t {
 };
 
 // How many bytes of a packet with a payload are logged, because no code looks
-// at the payload. (The bitmap of an acknowledgement is no payload.)
+// at the payload. (The bitmap of an acknowledgement is not a payload.)
 inline constexpr uint32_t kPacketBytesKept = 64;
 
 struct ConfigNow {

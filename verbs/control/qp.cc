@@ -371,7 +371,7 @@ QpConfig Qp::MakeConfig(const QpAttributes& a) const {
   return config;
 }
 
-// This is no error: the router's message may be forged, and the program may
+// This is not an error: the router's message may be forged, and the program may
 // know better.
 void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
   const uint32_t reaches = urnic_ib_mtu(path.mtu);

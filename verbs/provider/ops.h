@@ -156,8 +156,8 @@ int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
               urnic_sq_wqe* wqe);
 // The reason for an errno of WriteBind(), in words.
 const char* WhyNoBind(int error);
-// Whether a call that posts was refused for a mistake of the program. These are
-// no mistakes: a full queue, because programs post until then; a forked child,
+// Whether a call that posts was refused for a mistake of the program. These do
+// not count: a full queue, because programs post until then; a forked child,
 // which has no device; and a failing device, which is reported in other ways.
 inline bool IsMistake(int error) {
   return error != ENOMEM && error != EIO && error != EBUSY;

@@ -20,7 +20,7 @@
 //
 // Early segments, which arrive behind a hole, are passed up at once if it is
 // certain that they consist of whole FPDUs (`Early`), and the layer above can
-// use all of them. A right CRC is no proof: a payload may look like an FPDU,
+// use all of them. A right CRC is not a proof: a payload may look like an FPDU,
 // and a segment may begin within it.
 //
 // Nothing is allocated after construction.

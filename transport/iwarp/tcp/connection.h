@@ -165,9 +165,10 @@ class Connection {
   const Agreed& agreed() const { return agreed_; }
   // The largest chunk that fits into a segment now.
   uint32_t mss() const { return sender_.mss(); }
-  // The largest IP packet that is sent now, except to probe the path; 0: there
-  // is no connection yet. If it is less than ConnectionConfig::path_mtu and the
-  // MTU of the link, the connection has learned it, and the network can use it.
+  // The largest IP packet that is sent now, except to probe the path; 0 before
+  // the connection begins. If it is less than ConnectionConfig::path_mtu and
+  // the MTU of the link, the connection has learned it, and the network can use
+  // it.
   uint32_t path_mtu() const { return path_.mtu(); }
   const Sender<CongestionControl>& sender() const { return sender_; }
   const Receiver& receiver() const { return receiver_; }

@@ -83,7 +83,7 @@ class PathMtu {
     sent_bytes_ = packet_bytes;
   }
   // The fate of the probe. Lost: segments that were sent after it arrived, so
-  // this is no sign of congestion. Unclear: other segments were lost, too.
+  // this is not a sign of congestion. Unclear: other segments were lost, too.
   void OnProbeAcked(Time now);
   void OnProbeLost(Time now);
   void OnProbeUnclear(Time now);
