@@ -123,9 +123,9 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
 
   // Begins a connection. INVALID_ARGUMENT: the private data are too long, the
   // queue pair is not in INIT or has a connection, or a depth is too large.
-  // ALREADY_EXISTS: these addresses and ports have a connection, or had one a
-  // moment ago (EADDRNOTAVAIL): a second, or a minute if the peer does not send
-  // timestamps. RESOURCE_EXHAUSTED: max_connections.
+  // ALREADY_EXISTS (EADDRNOTAVAIL): these addresses and ports have a
+  // connection, or had one within the last second, or the last minute if the
+  // peer does not send timestamps. RESOURCE_EXHAUSTED: max_connections.
   //
   // The queue pair goes to RTS when the set-up is complete, and to ERR when the
   // connection ends. If the peer knows only revision 1 of MPA, the table
@@ -168,10 +168,10 @@ class ConnectionTable final : private net::PathUsers, private net::TcpReports {
                                        std::string& out) const;
   // The next two are for QpTable, which moves a connection with its queue pair.
   //
-  // Deletes the connection, of which the peer is not told, and returns its
-  // image. The owner must not use the pointer any more. FAILED_PRECONDITION:
-  // the connection cannot be moved before the next DeliverEvents(), or before
-  // it connects again.
+  // Deletes the connection without telling the peer, and returns its image. The
+  // owner must not use the pointer any more. FAILED_PRECONDITION: the
+  // connection cannot be moved before the next DeliverEvents(), or before it
+  // connects again.
   absl::StatusOr<std::string> Extract(IwarpConnection& connection);
   // Only the path, the ports and the owner of `config` are used.
   // ALREADY_EXISTS: these addresses and ports have a connection.
