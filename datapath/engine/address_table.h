@@ -1,7 +1,8 @@
 #pragma once
 
-// The paths that datagrams name: address handles. A number consists of an index
-// and a variant, so the number of a destroyed handle finds nothing.
+// The address handles of a network: the paths that datagrams name by number. A
+// number consists of an index and a variant, so the number of a destroyed
+// handle finds nothing.
 //= IBTA 10.2.3: an address handle serves only the queue pairs of its protection
 //= domain
 
@@ -18,7 +19,7 @@ class AddressTable {
  public:
   static constexpr uint32_t kIndexBits = 20;
 
-  // 0: there are 2^20 already.
+  // Returns the number of the new handle. 0: there are 2^20 handles already.
   uint32_t Add(const RocePath& path, uint32_t pd) {
     uint32_t index = static_cast<uint32_t>(entries_.size());
     if (!free_.empty()) {
@@ -43,13 +44,13 @@ class AddressTable {
     free_.push_back(index);
   }
 
-  // Null: no such handle in this domain.
+  // Null: the protection domain `pd` has no such handle.
   RocePath* Find(uint32_t number, uint32_t pd) const {
     Entry* entry = FindEntry(number);
     return entry != nullptr && entry->pd == pd ? &entry->path : nullptr;
   }
 
-  // Calls `f` with the path of each.
+  // Calls `f` with the path of each handle.
   template <typename F>
   void ForEach(F&& f) {
     for (const auto& entry : entries_) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// How many frames are received, or sent, at a time. The more, the less each of
-// them costs; but a small one waits for all large ones before it. So while both
-// kinds come, they come a few at a time.
+// How many frames a burst has, in either direction. In a larger burst each
+// frame costs less, but a small frame waits for all large frames in front of
+// it. So bursts are short while small and large frames are mixed.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace urnic {
 class BurstLimit {
  public:
   uint16_t frames() const { return frames_; }
-  // The lengths of the first and of the last frame of a burst. Those between
-  // are not worth a look at each: where the kinds mix, both come first or last
-  // now and then.
+  // Takes the lengths of the first and the last frame of a burst. The frames
+  // between them are not looked at, which would cost too much: in mixed traffic
+  // each kind is first or last often enough.
   void Learn(uint32_t first, uint32_t last) {
     const auto [least, most] = std::minmax(first, last);
     if (large_ != 0 || most >= kLarge) Note(most >= kLarge, least < kSmall);
@@ -26,7 +26,8 @@ class BurstLimit {
   static constexpr uint32_t kLarge = 2048;  // bytes
   static constexpr uint32_t kSmall = 512;
   static constexpr uint16_t kFew = 8;
-  // Bursts after which a kind is forgotten: some 8 MB of large frames.
+  // A kind is forgotten after this many bursts without it: about 8 MB of large
+  // frames.
   static constexpr uint32_t kMemory = 256;
 
   void Note(bool large, bool small) {

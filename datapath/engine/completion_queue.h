@@ -1,8 +1,8 @@
 #pragma once
 
-// The RNIC's end of a completion queue in ABI memory: it writes entries, the
-// program reads them. Overflow is an error of the queue, never an overwritten
-// entry.
+// The RNIC's end of a completion queue. The queue is a ring in ABI memory: the
+// RNIC writes entries, and the program reads them. If the ring is full, the
+// queue fails; an unread entry is never overwritten.
 
 #include <atomic>
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace urnic {
 
 class CompletionQueue;
 
-// What the datapath tells the owner of a completion queue or queue pair.
-// Called by the holder of the engine's token, in the middle of a burst: an
-// implementation neither waits nor calls back into the engine.
+// Events for the owner of a completion queue. The holder of the engine's token
+// calls these functions in the middle of a burst, so an implementation must not
+// wait or call the engine.
 class EngineEvents {
  public:
   // The queue was armed and a completion that it waits for has been written.
@@ -33,7 +33,7 @@ class CompletionQueue {
   enum Arm : uint32_t { kNotArmed = 0, kArmedSolicited = 1, kArmedAny = 2 };
 
   // `ring` has `entries` (a power of two) entries and, like `indices` and
-  // `events`, outlives the queue. `owner` is the owner's own.
+  // `events`, outlives the queue. `owner` is only stored, for owner().
   CompletionQueue(urnic_cqe* ring, urnic_queue_indices* indices,
                   uint32_t entries, EngineEvents* events, void* owner)
       : ring_(ring),
@@ -43,9 +43,10 @@ class CompletionQueue {
         owner_(owner) {}
 
   // Token holder. Writes one entry and, if the queue is armed for it, raises
-  // the event. False: the entry is lost, because the queue is full or once was
-  // (overflowed(), unless IgnoreOverrun() was called); or the first event is
-  // held back (holding_back()), and Release() is due after period().
+  // the event. Returns false in two cases. The entry is lost, because the queue
+  // is full or has overflowed before (then overflowed(), unless IgnoreOverrun()
+  // was called). Or moderation begins to hold back an event (holding_back()):
+  // the caller must call Release() after period().
   bool Push(const urnic_cqe& cqe) {
     if (producer_ - consumer_seen_ > mask_ && !RefreshConsumer()) return false;
     ring_[producer_ & mask_] = cqe;
@@ -56,27 +57,29 @@ class CompletionQueue {
     return Notify(cqe);
   }
 
-  // Continues in another ring of `entries`, which holds the unread entries,
-  // each at the place that its index gives. REQUIRES: they fit.
+  // Continues in another ring of `entries` entries. The caller has copied the
+  // unread entries to it, each to the place that its index gives. REQUIRES:
+  // they fit.
   void ReplaceRing(urnic_cqe* ring, uint32_t entries) {
     ring_ = ring;
     mask_ = entries - 1;
   }
 
-  // An event waits for `count` completions, but at most for `period`. With a
-  // count of 0 or 1 it does not wait.
+  // Sets the moderation: an event waits for `count` completions, but at most
+  // for `period`. With a count of 0 or 1 it does not wait.
   void Moderate(uint32_t count, Duration period) {
     moderate_count_ = count;
     period_ = period;
   }
   Duration period() const { return period_; }
   bool holding_back() const { return held_ != 0; }
-  // Raises the event that was held back, if it still is.
+  // Raises the event, if one is still held back.
   void Release() {
     if (held_ != 0) Raise();
   }
 
-  // A full queue loses entries silently: the owner promises that it never is.
+  // The owner promises that the queue is never full. If it is full all the
+  // same, entries are lost without an error.
   void IgnoreOverrun() { ignore_overrun_ = true; }
 
   // Token holder. Requests an event for the next completion, or for the next
@@ -85,9 +88,9 @@ class CompletionQueue {
   // A completion that the program has not read yet raises the event
   // immediately. The standard does not require that, but NICs do it (their
   // doorbell carries the consumer index). Programs that find the queue empty,
-  // arm it and sleep, as UCX does, would otherwise lose what arrives in
-  // between. If both indices are still what they were at the last event, it is
-  // not raised again: most programs arm first and then read.
+  // arm it and sleep, as UCX does, would otherwise miss what arrives in
+  // between. The event is not raised again if both indices are the same as at
+  // the last event, because most programs arm first and then read.
   void ArmFor(Arm what) {
     if (armed_ < what) armed_ = what;
     const uint32_t consumer = LoadConsumer();
@@ -95,7 +98,8 @@ class CompletionQueue {
     if (HasUnread(what, consumer)) Raise();
   }
 
-  // Engine's links, token holder only: the list of those held back.
+  // Links of CompletionWriter's list of queues with a held event. Token holder
+  // only.
   bool listed = false;
   CompletionQueue* next_held = nullptr;
 
@@ -115,7 +119,8 @@ class CompletionQueue {
     return std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);
   }
 
-  // An index outside of the ring (a broken program's) leaves nothing unread.
+  // If a broken program has written an index outside of the ring, nothing
+  // counts as unread.
   bool HasUnread(Arm what, uint32_t consumer) const {
     if (producer_ - consumer > mask_ + 1) return false;
     if (what == kArmedAny) return producer_ != consumer;
@@ -126,11 +131,12 @@ class CompletionQueue {
   }
 
   bool RefreshConsumer() {
-    // After a lost entry nothing is written: `consumer_seen_` stays as it is.
+    // After a lost entry nothing more is written, so `consumer_seen_` stays as
+    // it is.
     if (overflowed_) return false;
     const uint32_t consumer = LoadConsumer();
-    // With a consumer index outside of the ring (a broken program's) the queue
-    // counts as full.
+    // If a broken program has written a consumer index outside of the ring, the
+    // queue counts as full.
     if (producer_ - consumer <= mask_ + 1) consumer_seen_ = consumer;
     if (producer_ - consumer_seen_ <= mask_) return true;
     if (ignore_overrun_) return false;
@@ -139,7 +145,7 @@ class CompletionQueue {
     return false;
   }
 
-  // False: the event is held back, and it is the first.
+  // False: the event is held back, and no other one was held before it.
   bool Notify(const urnic_cqe& cqe) {
     const bool solicited = IsSolicited(cqe);
     if (armed_ == kArmedSolicited && !solicited) return true;
@@ -166,7 +172,7 @@ class CompletionQueue {
   bool overflowed_ = false;
   bool ignore_overrun_ = false;
   uint32_t moderate_count_ = 0;
-  uint32_t held_ = 0;  // completions since the first whose event is held back
+  uint32_t held_ = 0;  // completions whose event is held back
   Duration period_;
   Arm armed_ = kNotArmed;
   // The indices when the last event was raised.

@@ -1,8 +1,8 @@
 #pragma once
 
-// Writes completions into the rings of completion queues. Also keeps events
-// that moderation holds back, and queues that have lost an entry. Token holder
-// only.
+// Writes completions into the rings of completion queues. It also lists the
+// queues whose events moderation holds back, and remembers whether any queue
+// has lost an entry. Token holder only.
 
 #include <algorithm>
 #include <utility>
@@ -23,14 +23,14 @@ class CompletionWriter {
   bool wrote() const { return wrote_; }
   void BeginIteration() { wrote_ = false; }
 
-  // A queue has overflowed: its users must fail.
+  // A queue has overflowed: the queue pairs that use it must fail.
   bool lost() const { return lost_; }
   void ClearLost() { lost_ = false; }
 
   // When ReleaseHeldEvents() is due.
   Time held_deadline() const { return held_deadline_; }
-  // Raises the events that wait for more completions. The period is the longest
-  // time that an event may wait.
+  // Raises all events that are held back. So an event may be raised before its
+  // period has passed, but never after it.
   void ReleaseHeldEvents() {
     held_deadline_ = Time::Infinite();
     while (held_ != nullptr) {
@@ -41,7 +41,8 @@ class CompletionWriter {
     }
   }
 
-  // The engine does not touch the queue afterwards, and it raises no event.
+  // The writer does not touch the queue afterwards, and a held event is not
+  // raised.
   void Forget(CompletionQueue& cq) {
     if (!cq.listed) return;
     CompletionQueue** at = &held_;

@@ -1,5 +1,5 @@
-// Segments that belong to no connection: handshakes, TIME-WAIT, everything
-// else. And what routers report about segments.
+// Segments that belong to no connection: handshakes, TIME-WAIT, and others.
+// Also timers, and the reports of routers about segments.
 
 #include <algorithm>
 #include <utility>
@@ -39,7 +39,8 @@ IwarpConnection* ConnectionTable::OnStray(const tcp::FourTuple& tuple,
   //= answered by a RST, and only then is a SYN looked for
   const bool opens = segment.Has(wire::kTcpSyn) &&
                      !segment.Has(wire::kTcpAck) && !segment.Has(wire::kTcpRst);
-  // What is dropped here, the peer repeats: a SYN, or the MPA request.
+  // If the segment is dropped here, the peer repeats it: a SYN, or the MPA
+  // request.
   const bool no_room =
       full() || (listener->full() && listener->silent_.empty());
   if (!segment.Has(wire::kTcpRst) && no_room) {
@@ -55,7 +56,7 @@ IwarpConnection* ConnectionTable::OnStray(const tcp::FourTuple& tuple,
   }
   const auto outcome = half_open_.OnSegment(tuple, segment, now);
   if (outcome.accepted) {
-    // Whoever connects and then says nothing must not keep others out.
+    // A peer that connects and then sends no request must not keep others out.
     if (listener->full()) EvictSilent(*listener);
     return &Open(*listener, tuple, *outcome.accepted, view, now);
   }
@@ -140,7 +141,8 @@ void ConnectionTable::OnLinkMtu() {
   const uint32_t before = std::exchange(link_mtu_, parts_.tx->link_mtu());
   ForEach([&](IwarpConnection& connection) {
     if (connection.retired_) return;
-    // That says nothing about the path: the network's cache is not told.
+    // This is not a property of the path, so the network's cache does not learn
+    // it.
     uint32_t& known = connection.known_mtu_;
     known =
         known == before ? MtuOf(connection.path_) : std::min(known, link_mtu_);
@@ -158,7 +160,7 @@ void ConnectionTable::OnTimer(Time now) {
     }
   }
   while (const auto repeat = last_resets_.OnTimer(now)) {
-    // The ports may have a new connection.
+    // The addresses and ports may have a new connection.
     if (Find(repeat->tuple) == nullptr) {
       SendTo(repeat->tuple, repeat->fields, now);
     }

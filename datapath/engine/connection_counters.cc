@@ -1,4 +1,4 @@
-// What connections, and the segments without one, have counted.
+// The counters of connections, and of segments that belong to none.
 
 #include "datapath/engine/connection_table.h"
 

@@ -1,4 +1,4 @@
-// What owners are told, and how a connection ends.
+// The events of connections, and the end of a connection's life.
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@ namespace urnic {
 
 namespace {
 
-// What is left of a connection in TIME-WAIT.
+// The state of a connection that TIME-WAIT keeps.
 tcp::TimeWaitTable::Ended EndedOf(const tcp::Connection& tcp,
                                   uint8_t window_shift) {
   const tcp::Receiver& receiver = tcp.receiver();
@@ -66,7 +66,7 @@ void ConnectionTable::Deliver(IwarpConnection& connection) {
     connection.events_due_ &= static_cast<uint8_t>(~(1u << bit));
     DeliverOne(connection, static_cast<iwarp::Event>(bit));
   }
-  if (connection.due_) return;  // again
+  if (connection.due_) return;  // DeliverEvents() comes to it again
   if (!connection.endpoint_->done()) return;
   if (connection.retry_ != nullptr && connection.retry_->due) {
     return ConnectAgain(connection);

@@ -1,5 +1,5 @@
-// Connections as images (transport/iwarp/qp/image.h): to be shown, and to go on
-// in another engine.
+// Images of connections (transport/iwarp/qp/image.h): to show them, and to
+// continue them in another engine.
 
 #include <utility>
 
@@ -79,19 +79,19 @@ absl::StatusOr<IwarpConnection*> ConnectionTable::Insert(
                                 qp.qpn(), " is refused: ", refusal.Text()));
   }
   RestoreRetry(connection);
-  // The link that it had may have taken more.
+  // The link that it had before may have had a larger MTU.
   connection.endpoint_->OnLinkMtu(link_mtu_, *parts_.now);
   connection.FollowLog(*parts_.now);
   FlowResult result = connection.Settle(*parts_.sink);
   // The owner was told of the failure before the move.
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(connection);
-  // Transmit() finds what was posted meanwhile.
+  // Requests may have been posted meanwhile; Transmit() finds them.
   result.has_work |= result.state < QpState::kSqe;
   parts_.flows->Apply(connection, result);
   return &connection;
 }
 
-// Its peer may know only revision 1 of MPA.
+// The peer may still turn out to know only revision 1 of MPA.
 void ConnectionTable::RestoreRetry(IwarpConnection& connection) {
   const iwarp::SetUp& set_up = connection.set_up();
   if (!set_up.initiates()) return;

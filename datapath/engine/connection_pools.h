@@ -1,8 +1,8 @@
 #pragma once
 
-// What all iWARP connections of an engine share: memory for what is not there
-// in an idle connection, and the limit of challenges. All of it is allocated
-// when the pools are made.
+// What all iWARP connections of an engine share: the memory that only busy
+// connections need, and the rate limit of challenge acknowledgements. All
+// memory is allocated by the constructor.
 
 #include <cstdint>
 
@@ -21,7 +21,7 @@ namespace urnic {
 
 class ConnectionPools {
  public:
-  // `key`: secret. `mtu`: of the link. `frames` outlives the pools.
+  // `key` is secret. `mtu` is the link's. `frames` outlives the pools.
   ConnectionPools(const ConnectionLimits& limits, const NumberKey& key,
                   uint32_t mtu, FrameKeeper* frames)
       : frames_(frames),
@@ -47,7 +47,7 @@ class ConnectionPools {
   uint64_t challenges_sent() const { return challenges_.taken(); }
   uint64_t pieces_held() const { return pieces_.held(); }
 
-  // What is free.
+  // How many pieces are free.
   uint32_t free_blocks() const { return segments_.free_blocks(); }
   uint32_t free_ranges() const { return ranges_.free_count(); }
   uint32_t free_pieces() const { return pieces_.free(); }

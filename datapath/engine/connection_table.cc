@@ -20,11 +20,12 @@ namespace {
 constexpr uint8_t kFailedBit = 1u
                                << static_cast<uint8_t>(iwarp::Event::kFailed);
 
-// Purposes of the keys that are derived from the network's.
+// The purposes of the keys that are derived from the network's key.
 enum KeyPurpose : uint64_t { kHashKey, kChallengeKey, kHandshakeKey, kOldKey };
 
-// Sends and writes up to this length complete when they have been sent: a copy
-// is kept. Linux acknowledges a lone segment up to 40 ms later.
+// Sends and writes up to this length are copied, and complete when they have
+// been sent. Without that they would wait for their acknowledgement, which
+// Linux delays by up to 40 ms for a single segment.
 constexpr uint32_t kKeepBytes = 256;
 
 absl::Status TooLong(size_t bytes, size_t room) {
@@ -177,7 +178,7 @@ tcp::ConnectionConfig ConnectionTable::ConfigFor(const tcp::FourTuple& tuple,
   const iwarp::Options& options = network_->iwarp_options();
   config.dctcp = options.ecn == iwarp::Ecn::kDctcp;
   if (options.timeout_seconds != 0) {
-    // An idle peer is asked in the second half of the time.
+    // An idle peer is probed in the second half of the time.
     const int64_t seconds = options.timeout_seconds;
     config.user_timeout = Duration::Seconds(seconds);
     config.keepalive_idle = Duration::Milliseconds(seconds * 500);
@@ -281,9 +282,9 @@ void ConnectionTable::Start(IwarpConnection& connection,
   Update(connection);
 }
 
-// The peer has closed the connection of the first attempt, or has had a RST. So
-// its addresses and ports can be used again, if the numbers of the new
-// connection are greater.
+// The peer has closed the connection of the first attempt, or has got a RST. So
+// the same addresses and ports can be used again, if the new connection begins
+// with greater sequence numbers.
 void ConnectionTable::ConnectAgain(IwarpConnection& connection) {
   const auto retry = std::move(connection.retry_);
   retry->setup.revision = 1;
@@ -364,7 +365,8 @@ void ConnectionTable::Forget(IwarpConnection* connection) {
   MarkDue(*connection);
 }
 
-// As Linux does. After a RST the peer would try again, with revision 1 of MPA.
+// Rejects by an MPA reply, as Linux does. After a RST the peer would try again,
+// with revision 1 of MPA.
 void ConnectionTable::Refuse(IwarpConnection& connection) {
   if (!connection.endpoint_->Reject({}, *parts_.now)) {
     connection.endpoint_->Abort(*parts_.now);
@@ -390,7 +392,8 @@ void ConnectionTable::AbortAll() {
   });
 }
 
-// Between its two attempts a connection has no end that could report this.
+// Between its two attempts a connection has no endpoint that could report the
+// failure.
 void ConnectionTable::GiveUpRetry(IwarpConnection& connection) {
   const auto retry = std::move(connection.retry_);
   if (retry == nullptr || !retry->due) return;
@@ -398,7 +401,7 @@ void ConnectionTable::GiveUpRetry(IwarpConnection& connection) {
 }
 
 void ConnectionTable::Update(IwarpConnection& connection) {
-  // Within a burst, the receiver settles when the placements are executed.
+  // Within a burst, the receiver settles after the placements are executed.
   if (connection.in_burst_) return;
   parts_.flows->Apply(connection, connection.Settle(*parts_.sink));
 }

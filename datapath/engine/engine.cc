@@ -1,5 +1,5 @@
-// The loop. What it calls per packet is in headers, so that the compiler can
-// inline it. None of that allocates, locks or waits.
+// The loop. The code that it calls per packet is in headers, so that the
+// compiler can inline it. That code does not allocate, lock or wait.
 
 #include "datapath/engine/engine.h"
 
@@ -26,8 +26,8 @@ namespace {
 // yielding the CPU takes.
 constexpr uint32_t kRefusalsBeforeGivingWay = 4096;
 
-// How long an engine that ends waits for its port to accept the last frames: as
-// long as a port waits for its peer to fetch them.
+// How long an engine waits at its end for the port to accept the last frames:
+// as long as a port waits for its peer to fetch them.
 constexpr int kLastFramesMs = 300;
 
 }  // namespace
@@ -66,9 +66,9 @@ Engine::Engine(Port* port, const Environment& environment)
 Engine::~Engine() {
   runner_.reset();
   TakeLcore(port_->lcore());
-  // A request without an acknowledgement is complete once its last packet is
-  // built, and an answer is sent only once. The port may not have had room for
-  // either.
+  // A request without an acknowledgement is complete when its last packet is
+  // built, and a response is sent only once. The port may not have had room for
+  // these packets.
   for (int i = 0; i < kLastFramesMs && !tx_.Flush(); ++i) {
     environment_.Sleep(Duration::Milliseconds(1));
   }
@@ -117,7 +117,7 @@ void Engine::EndConnections() {
   if (connections_ == nullptr) return;
   ControlScope scope(*this);
   connections_->AbortAll();
-  // As many as the port takes.
+  // Sends as many RSTs as the port accepts.
   for (uint32_t sent = 0; sent < connections_->size(); sent += kBurstMax) {
     transmitter_->TransmitReady(now_, /*may_defer_acks=*/false);
   }
@@ -157,9 +157,9 @@ Engine::ControlScope::~ControlScope() {
   if (!entered_) return;
   if (engine_.connections_ != nullptr) engine_.connections_->DeliverEvents();
   engine_.network_->UpdateDeadline();
-  // An acknowledgement may wait for an answer of the program. The program makes
-  // a control call instead, so the answer may take long; do not let the peer
-  // wait.
+  // An acknowledgement may be waiting for an answer of the program. The program
+  // makes a control call instead, so its answer may take long, and the peer
+  // must not wait for that.
   if (!engine_.flows_->ready().empty()) {
     engine_.Transmit(/*may_defer_acks=*/false);
   }
@@ -225,7 +225,7 @@ bool Engine::Progress() {
         if (runner_ != nullptr) runner_->OnProgramPoll(now_);
         Leave();
       })) {
-    // Whoever wants quiet may need the CPU.
+    // The thread that has made the engine quiet may need the CPU.
     if (__builtin_expect(is_quiet(), 0)) GiveWay();
     return true;
   }
@@ -274,8 +274,8 @@ bool Engine::Iterate(bool inline_poll) {
       }
     });
   }
-  // Not before: threads that are refused the token would ask for another
-  // iteration for as long as their marks are not taken.
+  // Marks are drained even if the engine is quiet. Otherwise the threads that
+  // left them would ask for another iteration again and again.
   if (__builtin_expect(is_quiet(), 0)) return false;
   if (__builtin_expect(flows_->any_late_look(), 0)) flows_->LookForLatePosts(now);
   if (__builtin_expect(connections_ != nullptr, 0)) connections_->FollowLink();
@@ -287,7 +287,8 @@ bool Engine::Iterate(bool inline_poll) {
     if (__builtin_expect(tx_.blocked(), 0)) WatchBlocked(now);
   }
   if (__builtin_expect(connections_ != nullptr, 0)) {
-    // A new connection may have the addresses and ports of one that is done.
+    // Connections that are done are retired here, before new ones use their
+    // addresses and ports.
     connections_->DeliverEvents();
   }
   worked |= receiver_->Receive(now, [this] { return now_ = Now(); });

@@ -118,7 +118,8 @@ class Engine {
       EndTurn();
     });
   }
-  // Makes the thread that is inside look for work once more before it leaves.
+  // Makes the thread that holds the token look for work once more before it
+  // releases the token.
   void AskForAnotherLook() { pending_.Mark(0); }
 
   // --- Control: inside a ControlScope ------------------------------------
@@ -144,34 +145,35 @@ class Engine {
     bool entered_ = false;
   };
 
-  // While it is quiet, the engine receives and sends nothing, and no timer
-  // fires: what exists stays as it is, except for what control calls change.
-  // The peers see a pause, so it must be short.
+  // While the engine is quiet, it receives and sends nothing, and no timer
+  // fires: only control calls change its state. The peers see a pause, so it
+  // must be short.
   void SetQuiet(bool quiet) { quiet_.store(quiet, std::memory_order_relaxed); }
 
-  // The port is down, or up again. While it is down, flows that need it do not
-  // give up their peers: their timers wait.
+  // The port is down, or up again. While it is down, the timers of flows that
+  // need it wait, so that these flows do not give up on their peers.
   void SetOutage(bool outage) { outage_ = outage; }
 
-  // counters(), with those of what still exists.
+  // counters(), plus those of existing queue pairs and connections.
   EngineCounters CountersOfAll();
   // How long the round trips of all connections took, by powers of two.
   cc::RoundTripCounts RoundTripsOfAll() const;
-  // What happens, as far as its levels say. Any thread may change those.
+  // The trace: what happens, in the detail that its levels select. Any thread
+  // may change the levels.
   Trace& trace() { return trace_; }
-  // The frames that it receives and sends, while someone asks for them.
+  // The frames that the engine receives and sends, while a capture is active.
   Capture& capture() { return capture_; }
-  // What happened rarely, to any of its queue pairs.
+  // Rare events of its queue pairs and connections.
   const History& history() const { return history_; }
-  // What failed, with whom and why.
+  // What has failed, with which peer, and why.
   Failures& failures() { return failures_; }
   // The engine's queue pairs.
   QpTable& qps() { return qps_; }
   // Its iWARP connections. REQUIRES: the network serves iWARP.
   ConnectionTable& connections() { return *connections_; }
-  // Ends all connections, by a RST if the port takes it now, and stops serving
-  // iWARP. Call it before the network ends. REQUIRES: no queue pair of iWARP is
-  // left, and nobody uses a connection or listener any more.
+  // Ends all connections and stops serving iWARP. Peers get a RST if the port
+  // accepts it now. Call it before the network ends. REQUIRES: no queue pair of
+  // iWARP is left, and connections and listeners are no longer used.
   void EndConnections();
   // The engine does not touch the queue afterwards, and it raises no event.
   // REQUIRES: no queue pair completes to it.
@@ -179,10 +181,9 @@ class Engine {
 
   // --- Control: outside a ControlScope -----------------------------------
 
-  // Sums since the start; of requesters and iWARP, only those of destroyed
-  // queue pairs and connections.
-  // The token holder writes them; without the token a value may be slightly
-  // old.
+  // Sums since the start. The counters of requesters and of iWARP only include
+  // queue pairs and connections that are destroyed. The token holder writes
+  // them; without the token a value may be slightly old.
   const EngineCounters& counters() const { return counters_; }
   Port& port() { return *port_; }
 
@@ -190,8 +191,8 @@ class Engine {
   Time Now() const { return environment_.Now(); }
 
  private:
-  // A port that takes nothing for kSlow does not carry what is sent; after
-  // kStuck its device is replaced.
+  // A blocked port that accepts no frame for kSlow counts as stuck: timers
+  // wait. After kStuck its device is replaced.
   static constexpr Duration kSlow = Duration::Milliseconds(1);
   static constexpr Duration kStuck = Duration::Seconds(2);
 
@@ -204,15 +205,16 @@ class Engine {
   bool WorkLeft() const;
 
   bool is_quiet() const { return quiet_.load(std::memory_order_relaxed); }
-  // How long timers of flows that need the port must wait, because it is down
-  // or has not taken a frame for long; 0: they need not.
+  // How long timers of flows that need the port must wait, because the port is
+  // down or stuck; 0: they fire.
   Duration TimersHold(Time now) const {
     if (__builtin_expect(outage_, 0)) return Duration::Milliseconds(20);
     const bool stuck = tx_.blocked() && accepted_ == counters_.tx_packets &&
                        now - accepted_at_ > kSlow;
     return stuck ? Duration::Milliseconds(2) : Duration();
   }
-  // The port has not taken all frames: how long has it taken none?
+  // The port has not accepted all frames: measures how long it has accepted
+  // none.
   [[gnu::cold, gnu::noinline]] void WatchBlocked(Time now);
   void Transmit(bool may_defer_acks);
   // One bounded iteration by the token holder; true if there was anything to
@@ -241,8 +243,8 @@ class Engine {
   Capture capture_;
   TransmitQueue tx_;
   bool outage_ = false;
-  // While the port is blocked: the last time that it was seen to have taken
-  // frames, and how many it had taken then.
+  // While the port is blocked: when it was last seen to accept frames, and how
+  // many it had accepted by then.
   Time accepted_at_;
   uint64_t accepted_ = 0;
   History history_;

@@ -43,7 +43,7 @@ class EngineAddressTest : public ::testing::Test {
     urnic_cqe cqe;
     return node.Poll(cqe) && cqe.status == 0;
   }
-  // Whether node b's question for the address is answered.
+  // Whether node b gets an answer when it asks for the address.
   bool IsAnswered(uint32_t ip) {
     for (int i = 0; i < 100; ++i) {
       if (Resolve(nodes_.b, ip).ok()) return true;
@@ -126,7 +126,7 @@ TEST_F(EngineAddressTest, APathFoundBeforeItsAddressWasRemovedIsUnusable) {
   nodes_.a.engine().qps().SetPath(qp, path);
   nodes_.a.engine().qps().Modify(qp, QpState::kRtr, {});
   EXPECT_TRUE(qp.path.source_gone);
-  // As a connection gets a new address vector.
+  // As when a connection gets a new address vector.
   nodes_.a.engine().qps().SetPath(qp, path);
   EXPECT_TRUE(qp.path.source_gone);
   const uint64_t before = Lost(nodes_.a);

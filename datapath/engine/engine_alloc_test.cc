@@ -34,8 +34,8 @@ struct Operation {
   }
 };
 
-// Every request of a reliable connection, short and long, except those that use
-// up a memory window each: bind, local and remote invalidate.
+// Every request of a reliable connection, short and long, except bind, local
+// and remote invalidate, each of which uses up a memory window.
 std::vector<Operation> AllOperations() {
   std::vector<Operation> operations;
   for (const RequestKind& kind : kRequestKinds) {
@@ -113,8 +113,8 @@ INSTANTIATE_TEST_SUITE_P(All, EngineAllocTest,
                          ::testing::ValuesIn(AllOperations()),
                          [](const auto& info) { return info.param.name(); });
 
-// Requests of iWARP: messages of one segment and of several, answers that are
-// kept, and small ones that complete when they have been sent.
+// Requests of iWARP: messages of one segment and of several, read responses, of
+// which copies are kept, and small messages that complete when they are sent.
 TEST(IwarpAllocTest, NothingIsAllocatedForEachSegment) {
   testing::IwarpPair pair("iwalloc");
   auto& from = pair.a.Create();

@@ -10,7 +10,7 @@ class EngineNeighborTest : public EngineWireTest {};
 TEST_F(EngineNeighborTest, ANeighborThatNeverAnswersIsGivenUpAtTheDeadline) {
   const auto path = Resolve(kStrangerIp, Duration::Milliseconds(50));
   EXPECT_EQ(path.status().code(), absl::StatusCode::kDeadlineExceeded);
-  // Asked more than once, for the right address, from our own.
+  // The engine asks more than once, for the right address, from its own.
   const std::vector<Bytes> questions = Received();
   EXPECT_GE(questions.size(), 2u);
   for (const Bytes& question : questions) {
@@ -106,7 +106,7 @@ TEST_F(EngineNeighborTest, ASpoofedAnnouncementMovesNoConnection) {
   EXPECT_EQ(node_.qp().path.headers.dst_mac(), peer_->mac());
 }
 
-// Its packets are not answered: it may have moved without a word.
+// The neighbour does not answer: it may have moved without an announcement.
 TEST_F(EngineNeighborTest, ASilentNeighborIsProbed) {
   Connect();
   {

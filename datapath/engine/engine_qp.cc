@@ -7,7 +7,7 @@ namespace urnic {
 namespace {
 
 RecvRing* RingOf(const EngineQpConfig& config, RecvRing& own) {
-  if (config.service == QpService::kXrcTarget) return nullptr;  // per packet
+  if (config.service == QpService::kXrcTarget) return nullptr;  // packets say
   return config.srq != nullptr ? &config.srq->ring : &own;
 }
 

@@ -29,27 +29,28 @@ struct RudWindowConfig;  // datapath/engine/rud_window.h
 class InputLog;          // ras/inputs/input_log.h
 class InputTap;          // datapath/engine/input_tap.h
 
-// Asynchronous events of a queue pair. The rules are those of EngineEvents.
+// Asynchronous events of a queue pair. The rules of EngineEvents apply.
 class QpEvents {
  public:
   virtual void OnQpEvent(EngineQp& qp, QpEvent event) = 0;
-  // The queue pair, or its connection, has failed: appends a line of facts for
-  // it and for each object that it uses or that the failure is about. The token
-  // is held; takes no lock.
+  // The queue pair, or its connection, has failed: appends a line of facts
+  // about it, and about each object that it uses or that the failure names.
+  // Called with the token held; must take no lock.
   virtual void DescribeFailed(const EngineQp&, const Failure&, std::string&) {}
 
  protected:
   ~QpEvents() = default;
 };
 
-// Memory for a queue pair, which its owner has and which outlives it. Null: the
-// queue pair allocates its own. On cache lines; the contents do not matter.
+// Memory for a queue pair. The owner provides it, and it outlives the queue
+// pair. It is aligned to cache lines, and need not be initialized. Null: the
+// queue pair allocates its own.
 struct EngineQpPlace {
   void* qp = nullptr;
   void* sges = nullptr;
   void* records = nullptr;
 };
-// How much that must be, in bytes.
+// The sizes of that memory, in bytes.
 struct EngineQpBytes {
   size_t qp = 0;
   size_t sges = 0;
@@ -68,13 +69,14 @@ struct EngineQpConfig {
   QpEvents* events = nullptr;
   const RudWindowConfig* rud = nullptr;  // kRud
   EngineQpPlace place;
-  // Without a place: keeps a record of the queue pair and outlives it; null:
-  // none.
+  // If the queue pair allocates its own memory: the tracker that records it,
+  // and outlives the queue pair. Null: it is not recorded.
   MemoryTracker* memory = nullptr;
 };
 
-// An array of a queue pair, in memory that it was given or of its own. A given
-// one is not initialized: its pages are used when its entries are.
+// An array of a queue pair, in given memory or in memory of its own. Given
+// memory is not initialized, so each page stays untouched until one of its
+// entries is used.
 template <typename T>
 class PlacedArray {
  public:
@@ -91,10 +93,10 @@ class PlacedArray {
 
  private:
   static_assert(alignof(T) > 1);
-  const uintptr_t bits_;  // 1: its own; the object must stay small
+  const uintptr_t bits_;  // bit 0: own memory. One word: objects stay small
 };
 
-// The receive requests of a queue pair: a ring of its own, or its end of a
+// The receive requests of a queue pair: a ring of its own, or access to a
 // shared one.
 struct QpReceives {
   explicit QpReceives(const EngineQpConfig& config);
@@ -114,11 +116,11 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
 
   QpService service() const { return service_; }
   uint32_t qpn() const { return qpn_; }
-  // Its memory is its owner's.
+  // Its memory belongs to its owner (EngineQpPlace).
   bool is_placed() const { return is_placed_; }
   uint32_t pd() const { return pd_; }
-  // In state ERR a posted receive must be flushed: while this is set, the
-  // poster calls Engine::Doorbell() for receives too.
+  // True in state ERR, where posted receives must be flushed: the thread that
+  // posts must then call Engine::Doorbell() for receives too.
   bool wants_recv_doorbell() const {
     return in_error_.load(std::memory_order_relaxed);
   }
@@ -145,18 +147,18 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
   virtual const QpConfig& config() const = 0;
   // The requester's counters; zero for services that do not count.
   virtual RequesterCounters counters() const = 0;
-  // What it has sent and received, for people.
+  // Adds facts for people: what the queue pair has sent and received.
   virtual void DescribeWork(Time now, FactWriter& facts) const = 0;
-  // With whom it was connected, how far it came, and which request or access
-  // has failed, for people.
+  // Fills in details for people: the peer, how far the queue pair came, and
+  // which request or access has failed.
   virtual void DescribeFailure(Failure& failure) const = 0;
   // Appends its image (transport/work/image.h) to `out`.
   virtual void AppendImage(Time now, std::string& out) const = 0;
-  // From now on its inputs go into the log; null: no longer. False: those of
-  // its transport cannot be logged.
+  // Starts to log its inputs; null: stops. False: inputs of this transport
+  // cannot be logged.
   virtual bool LogInputs(std::shared_ptr<InputLog>, Time) { return false; }
 
-  // Appends what its owner tells of it: see QpEvents.
+  // Appends what its owner knows about it: see QpEvents.
   void DescribeFailed(const Failure& failure, std::string& lines) const {
     if (events_ != nullptr) events_->DescribeFailed(*this, failure, lines);
   }
@@ -177,11 +179,11 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
 
   EngineQp(Kind kind, const EngineQpConfig& config);
 
-  // From now on it is logged by this tap; null: no longer.
+  // Starts to log through this tap; null: stops.
   void SetTap(std::unique_ptr<InputTap> tap);
 
-  // These are still in Flow's cache line, which each packet touches. The last
-  // two are RoceQp's.
+  // These are still in the cache line of Flow, which each packet touches.
+  // wire_service_ and pkey_ belong to RoceQp.
   const QpService service_;
   wire::Service wire_service_ = {};
   uint16_t pkey_ = 0;
@@ -199,8 +201,8 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
   const uint32_t pd_;
 
  protected:
-  // While is_logged_, of the class for its transport. Here because there is
-  // room.
+  // Set while is_logged_; its class is that for the transport. It is here
+  // because this cache line has room.
   InputTap* tap_ = nullptr;
 
  public:
@@ -215,7 +217,7 @@ class EngineQp : public Flow, public Tracked<EngineQp> {
   Flow* serving_flow_ = this;
 };
 
-// Ends a queue pair that was made by PlaceQp().
+// Destroys a queue pair that was made by PlaceQp().
 struct QpDeleter {
   void operator()(EngineQp* qp) const {
     if (qp->is_placed()) {
@@ -236,7 +238,7 @@ Qp* PlaceQp(const EngineQpConfig& config, Args&&... args) {
   return ::new (config.place.qp) Qp(config, args...);
 }
 
-// Whose event it is, for the trace.
+// The subject of an event of this queue pair, for the trace.
 inline TraceSubject SubjectOf(const EngineQp& qp) {
   return {.qpn = qp.qpn(), .iwarp = qp.kind() == Flow::Kind::kIwarpQp};
 }

@@ -1,7 +1,7 @@
-// The engine over the loop port: two queue pairs of one device that talk to
-// each other and one that talks to itself; one thread, no helper. The transport
-// is tested in tests/sim; here it is steering, placement, completion, faults
-// and teardown.
+// The engine over the loop port: two queue pairs of one device that are
+// connected to each other, and one that is connected to itself; one thread, no
+// helper. These tests are about steering, placement, completion, faults and
+// teardown; tests/sim has those of the transport.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -153,8 +153,8 @@ class EngineTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // Queue pair 0 asks and 1 answers, so that the answer arrives in one burst
-  // with the acknowledgement of the question.
+  // Queue pair 0 sends a question and 1 an answer, so that the answer arrives
+  // in one burst with the acknowledgement of the question.
   void AskAndAnswer() {
     for (int i = 0; i < 2; ++i) {
       ASSERT_TRUE(rings_[i].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
@@ -278,8 +278,9 @@ TEST_F(EngineTest, AQuietEngineMovesNothingUntilItGoesOn) {
   ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_RDMA_WRITE, 0, 2000, 8)));
   engine_->Doorbell(*qp_[0]);
   {
-    // A doorbell that finds the token taken marks its work. Whoever gives the
-    // token back must not wait until that is done.
+    // A doorbell that finds the token taken marks its work. The thread that
+    // releases the token must not wait until the work is done, because the
+    // engine is quiet.
     Engine::ControlScope scope(*engine_);
     engine_->Doorbell(*qp_[1]);
   }
@@ -420,8 +421,8 @@ TEST_F(EngineTest, AFullLoopbackQueueDelaysOthersButLosesNothing) {
   }
 }
 
-// As when a program disconnects after the last message: the peer must not take
-// that message for lost.
+// As when a program disconnects after the last message: the peer must not think
+// that the message was lost.
 TEST_F(EngineTest, OwedResponsesAreSentBeforeAQueuePairGoesToError) {
   ASSERT_TRUE(rings_[1].PostRecv({.wr_id = 9, .sges = {Sge(5000, 64)}}));
   ASSERT_TRUE(rings_[0].PostSend(Wr(URNIC_WR_SEND, 0, 0, 64)));
@@ -508,7 +509,7 @@ TEST_F(EngineTest, NumbersAreDrawnFromTheLeaseUntilItIsUsedUp) {
               absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(nic.network().mrs().Register(kPd, 0, 0, 8, kAll), 0u);
     EXPECT_EQ(nic.network().CreateSrq({}), nullptr);
-    // No packet bears these.
+    // No packet has these numbers.
     EXPECT_TRUE(nic.network()
                     .iwarp_qps()
                     .Draw([](uint32_t) { return false; })
@@ -542,8 +543,8 @@ TEST_F(EngineTest, AnArmedQueueRaisesOneEvent) {
   EXPECT_EQ(events_.completion_events, 1);
 }
 
-// A program posts and then only watches its memory: the helper thread must
-// carry a message of many bursts to its end.
+// A program posts and then only watches its memory: the helper thread must send
+// all bursts of a long message.
 TEST_F(EngineTest, TheHelperFinishesWithoutPolling) {
   ASSERT_TRUE(HelperThread::Start(*engine_).ok());
   for (int round = 0; round < 3; ++round) {

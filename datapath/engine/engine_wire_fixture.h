@@ -1,8 +1,8 @@
 #pragma once
 
-// An engine that faces a stranger: at the other end of its ring is a port that
-// the test controls. It sends frames that our RNIC would not send and inspects
-// the answers.
+// An engine whose peer is the test itself: the test controls the port at the
+// other end of the ring. It sends frames that our RNIC would not send, and
+// inspects the answers.
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
@@ -144,7 +144,7 @@ class EngineWireTest : public ::testing::Test {
     Engine::ControlScope scope(node_.engine());
     node_.network().SetAddresses(std::move(addresses), node_.engine().Now());
   }
-  // Makes the peer known to the engine, which then need not ask for it.
+  // Makes the peer known to the engine, so that the engine need not resolve it.
   void Introduce(uint32_t ip = kPeerIp) {
     Bytes frame(wire::kNeighborFrameBytes);
     frame.resize(wire::EmitSolicitation(Peer(ip), node_.gid(), {}, frame));
@@ -180,8 +180,9 @@ class EngineWireTest : public ::testing::Test {
   bool Written() {
     return std::memcmp(node_.memory() + kTarget, kPayload, kBytes) == 0;
   }
-  // The frame is counted once as `verdict` and has no other effect. Afterwards
-  // the correct one is still executed and acknowledged.
+  // Expects that the frame is counted once as `verdict` and has no other
+  // effect, and that the correct frame is still executed and acknowledged
+  // afterwards.
   void ExpectRefused(const Bytes& frame, RxVerdict verdict) {
     const uint64_t before = CountOf(verdict);
     Transmit(frame);

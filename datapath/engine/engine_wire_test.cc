@@ -1,4 +1,5 @@
-// The engine and a stranger: which packets it accepts, and what it answers.
+// The engine and packets that the test makes: which ones it accepts, and how it
+// answers.
 
 #include "datapath/engine/engine_wire_fixture.h"
 #include "transport/wire/mad.h"
@@ -14,8 +15,8 @@ TEST_F(EngineWireTest, ACorrectWriteIsExecutedAndAcknowledged) {
 }
 
 // An acknowledgement waits for an answer of the program, but a control call
-// sends it. The peer may need it before it does what the program waits for next
-// (perftest's server listens again).
+// sends it: the program may next wait for an action of the peer, which may need
+// the acknowledgement first (perftest's server listens again).
 TEST_F(EngineWireTest, AControlCallSendsTheAcknowledgementsThatWait) {
   Connect();
   ASSERT_TRUE(node_.rings().PostRecv({.wr_id = 1, .sges = {node_.Sge(0, 64)}}));

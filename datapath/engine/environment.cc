@@ -11,7 +11,7 @@
 namespace urnic {
 
 Time Environment::Now() {
-  // 2^32 ns per cycle: one multiplication per reading.
+  // Units of 2^-32 ns per cycle: a reading costs one multiplication.
   static const uint64_t scale = [] {
     URNIC_CHECK(rte_get_tsc_hz() != 0);  // 0 until the EAL is up
     return static_cast<uint64_t>(

@@ -31,7 +31,8 @@ class Environment {
   static int64_t WallClockNs(Time then);
   // 64 random bits.
   static uint64_t Draw();
-  // Waits for other threads or processes. Call it without the token.
+  // Sleeps, so that other threads or processes can act. Call it without the
+  // token.
   static void Sleep(Duration time);
   static Witness witness() { return {}; }
 };

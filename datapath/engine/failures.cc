@@ -63,7 +63,7 @@ void Failures::Add(Failure failure, TracePlace place) {
     trace_.Add(TracePoint::kFailed, subject,
                {code, failure.wr_id, failure.status}, place);
   }
-  // Programs try, and some try for long.
+  // Some programs repeat a refused call for a long time: count, do not add.
   Failure* const last = entries_.last();
   if (!failure.text.empty() && last != nullptr && last->code == failure.code &&
       last->iwarp == failure.iwarp && last->qpn == failure.qpn &&

@@ -1,8 +1,8 @@
 #pragma once
 
-// The last work requests, queue pairs and connections of an engine that failed,
-// and calls that were refused, with what people ask then: with whom, and why.
-// The newest replaces the oldest.
+// The latest failures of an engine: work requests, queue pairs and connections
+// that failed, and calls that were refused. Each has what people ask about a
+// failure: which peer, and why. The newest replaces the oldest.
 //
 // Thread: the holder of the engine's token.
 
@@ -28,15 +28,16 @@ namespace urnic {
 
 class EngineQp;
 
-// The memory that a request names, with a key of this host or of the peer.
+// The memory that a failed request names, by a key of this host or of the peer.
 struct FailedAccess {
-  uint32_t element = 0;  // of the list, from 1; 0: not of a list
+  uint32_t element = 0;  // position in the list, from 1; 0: there is no list
   uint32_t elements = 0;
-  uint32_t key = 0;  // 0: it is not known
+  uint32_t key = 0;  // 0: unknown
   uint64_t address = 0;
   uint64_t length = 0;
-  bool by_queue_pair = false;  // whatever the key: it allows no such request
-  // Of a key of this host. None: the memory itself cannot be accessed.
+  bool by_queue_pair = false;  // the queue pair itself forbids such requests
+  // Why a key of this host forbids the access. kNone: the key allows it, but
+  // the memory itself cannot be accessed.
   mem::MemFault fault = mem::MemFault::kNone;
   uint64_t region_address = 0;  // kRange: of the region of the key
   uint64_t region_length = 0;
@@ -46,24 +47,24 @@ struct Failure {
   Time at = {};
   ErrorCode code = {};
   bool iwarp = false;  // numbers of RoCE and iWARP are different spaces
-  uint32_t qpn = 0;    // 0: not of a queue pair, but of
+  uint32_t qpn = 0;    // the queue pair that failed; 0: it was none, but
   uint32_t cqn = 0;    // this completion queue, or
   uint32_t srqn = 0;   // this shared receive queue, or
-  // of the port or a call of the program: what happened, in words.
+  // the port, or a call of the program. What happened, in words.
   std::string text = {};
-  uint64_t times = 1;  // the same call was refused, without another in between
+  uint64_t times = 1;  // how often in a row the same call was refused
 
-  // Add() asks it for `state`, and forgets it.
+  // Add() asks this queue pair for `state`, and then clears the pointer.
   const EngineQp* qp = nullptr;
-  // How the queue pair and what it uses were at that moment: a line of facts
-  // for each object. Empty: too many failed at once.
+  // The state of the queue pair, and of each object that it uses, at that
+  // moment: a line of facts for each. Empty: too many failed at once.
   std::string state = {};
 
-  // The other side, as far as the queue pair has one.
+  // The peer, if the queue pair has one.
   bool has_peer = false;
   wire::Gid remote = {};
   uint32_t remote_qpn = 0;   // RoCE; 0: there is no connection yet
-  uint16_t remote_port = 0;  // iWARP; without a connection: of rdma_cm
+  uint16_t remote_port = 0;  // of iWARP, or before there is one, of rdma_cm
   uint16_t terminate = 0;    // iWARP: layer, type and code, as on the wire
 
   // A work request that failed.
@@ -73,12 +74,13 @@ struct Failure {
   RxVerdict cause = RxVerdict::kAccept;
   uint64_t wr_id = 0;
 
-  // What was asked for, by the program or by the peer: RequestKind::name, or
-  // "receive". Empty: it is not known.
+  // What the program or the peer requested: RequestKind::name, or "receive".
+  // Empty: unknown.
   std::string_view operation = {};
-  // The memory that could not be accessed, if it is known.
+  // The memory that could not be accessed, if known.
   std::optional<FailedAccess> access = {};
-  // The keys of this host that were named, for `state`. Add() forgets them.
+  // The keys of this host that the request names, for `state`. Add() clears
+  // them.
   std::vector<uint32_t> keys = {};
 
   // RC: the requester.
@@ -86,17 +88,17 @@ struct Failure {
   uint8_t retries = 0;  // as configured
   uint8_t rnr_retries = 0;
   Duration timeout = {};  // before each retry; infinite: none
-  Time answered_at = {};  // by anything on the path; 0: never
+  Time answered_at = {};  // the last answer from the path's peer; 0: never
   uint64_t timeouts = 0;  // in its life
   uint64_t sequence_naks = 0;
   uint64_t rnr_naks = 0;
 };
 
-// The code of a work request with this status (enum urnic_wc_status), which is
-// not success.
+// The error code of a work request that completed with this status (enum
+// urnic_wc_status). REQUIRES: it is not success.
 ErrorCode CodeOfStatus(uint8_t status);
 
-// What is known of a queue pair now, added to what is known of its failure.
+// Adds to a failure what the queue pair knows about it now.
 Failure FailureOf(Failure failure, const EngineQp& qp);
 inline Failure FailureOf(ErrorCode code, const EngineQp& qp) {
   return FailureOf(Failure{.code = code}, qp);
@@ -105,24 +107,24 @@ inline Failure FailureOf(ErrorCode code, const EngineQp& qp) {
 class Failures {
  public:
   static constexpr uint32_t kEntries = 256;  // a power of two
-  // Of so many in a second the states are kept, since nothing else runs
-  // meanwhile. The first ones tell most.
+  // At most this many failures in a second keep their `state`, because the
+  // engine stops while it is collected. The first failures tell most.
   static constexpr uint32_t kStatesPerSecond = 16;
 
-  // `now`: the engine's clock. `trace` is told of every failure. Both outlive
-  // this.
+  // `now`: the engine's clock. `trace` records every failure. Both outlive this
+  // object.
   Failures(const Time* now, Trace* trace) : now_(*now), trace_(*trace) {}
 
   [[gnu::cold, gnu::noinline]] void Add(Failure failure,
                                         TracePlace place = TracePlace::Here());
-  // A completion with an error, for the trace alone. TracedSink sees only those
-  // that a burst of packets writes.
+  // Traces a completion with an error. (TracedSink sees only completions that a
+  // burst of packets causes.)
   void TraceCompletion(TracePoint point, const TraceSubject& subject,
                        const std::array<uint64_t, 4>& words) {
     trace_.Add(point, subject, words);
   }
-  // From now on Add() calls `on_added`, while the token is held. `watcher`: for
-  // Unwatch() alone.
+  // From now on Add() calls `on_added`, with the token held. `watcher` only
+  // names the registration for Unwatch().
   void Watch(const void* watcher, std::function<void()> on_added) {
     watchers_.emplace_back(watcher, std::move(on_added));
   }
@@ -130,10 +132,10 @@ class Failures {
     std::erase_if(watchers_, [&](const auto& w) { return w.first == watcher; });
   }
 
-  // How often it occurred, with those that are not kept any more.
+  // How often this error occurred, including failures that are no longer kept.
   uint64_t CountOf(ErrorCode code) const { return counts_[IndexOf(code)]; }
 
-  // As Newest.
+  // See Newest.
   uint64_t added() const { return entries_.added(); }
   uint64_t oldest() const { return entries_.oldest(); }
   template <typename F>
@@ -143,7 +145,7 @@ class Failures {
 
  private:
   bool MayKeepState();
-  // In AllErrors().
+  // The position in AllErrors().
   static size_t IndexOf(ErrorCode code) {
     return static_cast<size_t>(&WordsOf(code) - AllErrors().data());
   }
@@ -151,8 +153,8 @@ class Failures {
   const Time& now_;
   Trace& trace_;
   std::vector<std::pair<const void*, std::function<void()>>> watchers_;
-  Time states_since_;            // the second that is under way
-  uint32_t states_in_time_ = 0;  // since then
+  Time states_since_;            // when the current second began
+  uint32_t states_in_time_ = 0;  // states kept since then
   std::vector<uint64_t> counts_ = std::vector<uint64_t>(AllErrors().size());
   Newest<Failure, kEntries> entries_;
 };

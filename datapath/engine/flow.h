@@ -2,9 +2,9 @@
 
 // A flow is the unit that an engine schedules. It receives the bursts of
 // packets that arrive for it, has a timer, may have something to send, and has
-// a doorbell. A queue pair is a flow, and so is a TCP connection, which works
-// for a queue pair of iWARP. The window between two hosts that many datagram
-// queue pairs share could be one.
+// a doorbell. These are flows: a queue pair of RoCE or iWARP, a TCP connection,
+// which sends and receives for a queue pair of iWARP, and a window of RUD,
+// which many datagram queue pairs share.
 //
 // Each of these calls returns one FlowResult, which is all that the engine then
 // asks of the flow. The calls are virtual, one per burst. How a flow gives its
@@ -52,28 +52,28 @@ class alignas(64) Flow {
 
   // REQUIRES: now >= the deadline of the last result.
   virtual FlowResult OnTimer(Time now, FlowSink& sink) = 0;
-  // Its timer is due while nothing leaves the port, which is not the peer's
-  // silence: the time does not count.
+  // Called instead of OnTimer() while the port sends nothing. The peer is not
+  // to blame, so this time does not count as its silence.
   virtual void OnOutage(Time) {}
-  // Called after the flow has transmitted, and after doorbells in SQE and ERR.
+  // Called after the flow has transmitted, and for doorbells in SQE and ERR.
   virtual FlowResult Settle(FlowSink& sink) = 0;
   virtual FlowResult Settle(TracedSink& sink) = 0;
   // Passes FlowResult::event on to the owner.
   virtual void OnEvent(QpEvent event) = 0;
-  // Tells threads that post whether the flow is in ERR, where what they post is
-  // flushed. Returns what they were told before.
+  // Sets the flag that tells posting threads that the flow is in ERR, where
+  // their requests are flushed. Returns the previous value.
   virtual bool ShowFailed(bool failed) = 0;
-  // The flow has gone to ERR, and what was posted is flushed.
+  // The flow has gone to ERR, and all posted requests are flushed.
   virtual void OnFailed() = 0;
 
-  // From the last result. Below kRtr a flow accepts no packets.
+  // The state in the last result. Below kRtr a flow accepts no packets.
   QpState state() const { return state_; }
-  // All that it sends leaves by the port.
+  // True if all its packets leave through the port, none through loopback.
   bool needs_port() const {
     const net::Path* const path = common_path();
     return path != nullptr && !path->loopback;
   }
-  // From the last result: the flow has only an acknowledgement to send.
+  // The last result says that the flow has only an acknowledgement to send.
   bool only_ack_waits() const { return only_ack_waits_; }
 
   // --- For the engine -------------------------------------------------------
@@ -82,10 +82,10 @@ class alignas(64) Flow {
     state_ = result.state;
     only_ack_waits_ = result.only_ack_waits;
   }
-  // Something else may have been posted.
+  // After a post the flow may have more to send than an acknowledgement.
   void OnDoorbell() { only_ack_waits_ = false; }
 
-  Flow* ready_next = nullptr;  // ReadyList: has something to send
+  Flow* ready_next = nullptr;  // in the ReadyList, if it has something to send
   TimerLink<Flow> timer;
   bool ready = false;
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which flows of an engine may do something, and when: those that have
-// something to send, their timers, and those that have failed. Token holder
-// only; inline, for the loop that includes it.
+// Decides which flows of an engine run, and when. It keeps the flows that have
+// something to send, the timers, and the flows that have just failed. Token
+// holder only; inline, for the loop that includes it.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,12 +26,12 @@ class FlowScheduler {
   FlowScheduler(const FlowScheduler&) = delete;
   FlowScheduler& operator=(const FlowScheduler&) = delete;
 
-  // Call this when a flow is created: `count` flows may fail together, and then
-  // nothing can be allocated.
+  // Call this when a flow is created, so that there are `count` flows now. All
+  // of them may fail together, when nothing can be allocated.
   void Reserve(size_t count) {
     if (late_looks_.capacity() < count) late_looks_.reserve(2 * count);
   }
-  // Forgets what is planned for the flow, and that it has failed.
+  // Forgets the flow: its timer, its turn to send, and that it has failed.
   void Remove(Flow& flow) {
     wheel_.Remove(flow);
     std::erase_if(late_looks_,
@@ -63,17 +63,17 @@ class FlowScheduler {
     if (__builtin_expect(flow.state() >= QpState::kSqe, 0)) {
       return Apply(flow, flow.Settle(*sink_));
     }
-    // Transmit() finds out whether there is anything.
+    // Transmit() finds out whether there is anything to send.
     flow.OnDoorbell();
     ready_.Push(flow);
   }
 
-  // What the port holds; 0: unknown.
+  // How many packets the port can hold; 0: unknown.
   void SetPortRoom(uint32_t packets) {
     if (packets != 0) paths_.SetPortRoom(packets);
   }
-  // Queue pairs of RC share a window with others to the same destination.
-  // JoinPath() again when its path leads elsewhere.
+  // A queue pair of RC shares a window with the others to the same destination.
+  // Call JoinPath() again when its path leads to another destination.
   void JoinPath(RoceQp& qp) {
     if (PathTable::Follows(qp)) return;
     LeavePath(qp);
@@ -95,11 +95,11 @@ class FlowScheduler {
 
   // --- Time ------------------------------------------------------------------
 
-  // Calls the timers that are due. True if there were any. Calls
-  // `on_silence(flow)` for a flow whose packets were not answered in time.
-  // `hold`: nothing leaves the port, and so long the timers of flows that need
-  // it wait: otherwise retries would be used up without anyone having been
-  // asked. 0: they fire.
+  // Fires the timers that are due. True if there were any. Calls
+  // `on_silence(flow)` for a flow whose packets were not answered in time. If
+  // `hold` is not 0, the port sends nothing: the timers of flows that need it
+  // are postponed by `hold`. Otherwise these flows would use up their retries
+  // although no packet has left the host.
   template <typename F>
   bool FireTimers(Time now, Duration hold, F&& on_silence) {
     bool fired = false;
@@ -121,11 +121,11 @@ class FlowScheduler {
 
   // --- Failed flows ----------------------------------------------------------
 
-  // A thread that posts while a flow fails may not see the failure yet, and
-  // then does not ring the doorbell. So the engine looks at the flow until that
-  // store must be visible (no processor delays a store for so long). Later
-  // posters see it (Flow::ShowFailed). The looks must end, because thousands of
-  // flows may fail together.
+  // A thread that posts while a flow fails may not see the flag of
+  // Flow::ShowFailed() yet, and then does not ring the doorbell. So the engine
+  // keeps looking at the flow for kStoresVisible: no processor delays a store
+  // for that long, and later posts do ring. The engine must stop looking,
+  // because thousands of flows may fail together.
   bool any_late_look() const { return !late_looks_.empty(); }
   [[gnu::cold]] void LookForLatePosts(Time now) {
     for (size_t i = 0; i < late_looks_.size(); ++i) {
@@ -134,15 +134,15 @@ class FlowScheduler {
     std::erase_if(late_looks_,
                   [now](const LateLook& l) { return l.until <= now; });
   }
-  // The flow has gone to ERR. False: it was known already.
+  // The flow has gone to ERR. False: the scheduler knew that already.
   [[gnu::cold]] bool WatchLatePosts(Flow& flow) {
     if (flow.ShowFailed(true)) return false;
     late_looks_.push_back({&flow, *now_ + kStoresVisible});
-    // Flushes what was posted before other threads could see that store.
+    // Flushes what was posted before other threads could see the flag.
     (void)flow.Settle(*sink_);
     return true;
   }
-  // What is posted to `from` is served by `to` from now on.
+  // From now on requests posted to `from` are served by `to`.
   [[gnu::cold]] void PassLateLooks(const Flow& from, Flow& to) {
     for (LateLook& look : late_looks_) {
       if (look.flow == &from) look.flow = &to;
@@ -164,8 +164,9 @@ class FlowScheduler {
     if (result.lets_go) PathTable::LetGo(*qp.destination, ready_);
     if (*now_ >= qp.destination->compare_at) CompareClocks(*qp.destination);
   }
-  // Hosts drain their queues at the same time, by the wall clock (DelayWindow).
-  // It is set, and ours is not exact.
+  // All hosts drain their queues at the same wall-clock time (DelayWindow). The
+  // wall clock may be set, and the engine's clock drifts, so their difference
+  // is measured again and again.
   [[gnu::cold]] void CompareClocks(Destination& destination) {
     destination.path.cc.to_wall =
         Duration::Nanoseconds(environment_->WallClockNs(*now_) - now_->ns());

@@ -57,17 +57,17 @@ class FlowSink {
     recv_count_ = 0;
     faulted_[0] = faulted_[1] = false;
   }
-  // Packets that a flow held until now are a burst of their own. It writes up
-  // to kRunMax of them to due(), and then calls BeginDue().
+  // Packets that a flow held back, and that are due now, are a burst of their
+  // own. The flow writes up to kRunMax of them to due(), and calls BeginDue().
   std::span<RxPacket> due() { return due_; }
   [[gnu::cold]] void BeginDue(const EngineQp& qp, uint32_t count) {
     witness_.OnBurstDone();
     Begin();
     witness_.OnBurst(qp, {due_, count});
   }
-  // Executes the collected placements, and tells the core of faults. After a
-  // fault, the half that it concerns (responder or requester) places nothing
-  // more.
+  // Executes the collected placements, and reports faults to the core. After a
+  // fault of the responder or of the requester, no more placements of that half
+  // are executed in this burst.
   template <typename Core>
   void Execute(Core& core) {
     Execute();
@@ -79,7 +79,7 @@ class FlowSink {
       }
     }
   }
-  // A placement that fails concerns no other: false.
+  // Executes one placement, independent of all others. False: it failed.
   [[nodiscard]] bool ExecuteAlone(const Placement& placement) {
     if (__builtin_expect(!memory_->Execute(placement), 0)) {
       ++counters_->placement_faults;
@@ -93,8 +93,8 @@ class FlowSink {
     return {recvs_, recv_count_};
   }
 
-  // In a burst that completes more receives than there is room for, the flow
-  // executes, writes and forgets them when full().
+  // If a burst completes more receives than there is room for: when full(), the
+  // flow executes the placements, writes the completions, and forgets them.
   bool full() const { return recv_count_ == kRunMax; }
   void ForgetReceives() { recv_count_ = 0; }
 
@@ -129,14 +129,15 @@ class FlowSink {
     Write(cq, cqe);
   }
 
-  // Not a work request, but its queue pair has failed.
+  // A queue pair, not a work request, has failed.
   void OnFailed(const Failure& failure) { failures_.Add(failure); }
 
  private:
   static constexpr uint32_t kPlacementMax = 128;
 
-  // Returns the code. What is flushed is not noted: there was a failure before,
-  // or it was wanted.
+  // Records a failed work request, and returns its code. A flushed request is
+  // not recorded: its queue pair failed before, or the program wanted the
+  // flush.
   [[gnu::cold, gnu::noinline]] uint32_t OnFailed(const EngineQp& qp,
                                                  TracePoint point,
                                                  const urnic_cqe& cqe,
@@ -186,7 +187,7 @@ class FlowSink {
   [[no_unique_address]] const Witness witness_;
   // Index 0: the requester, 1: the responder.
   bool faulted_[2] = {};  // of the burst
-  bool untold_[2] = {};   // the core does not know of it yet
+  bool untold_[2] = {};   // the fault was not reported to the core yet
   uint32_t placement_count_ = 0;
   uint32_t recv_count_ = 0;
   Placement faults_[2];

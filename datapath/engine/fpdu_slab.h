@@ -1,8 +1,8 @@
 #pragma once
 
-// Memory for the kept FPDUs (transport/iwarp/qp/kept_fpdus.h) of an engine:
-// places of one size, given out in any order. The place that was given back
-// last is taken first, because it is likely to be in the cache.
+// Memory for the FPDUs that an engine keeps until they are acknowledged
+// (transport/iwarp/qp/kept_fpdus.h): places of one size. The place that was
+// released last is used first, because it is likely to be in the cache.
 //
 // Thread: the token's holder. Allocates nothing after construction; memory that
 // was never used is not resident.
@@ -18,9 +18,9 @@ namespace urnic {
 
 class FpduSlab final : public iwarp::FpduKeeper {
  public:
-  // `place_bytes`: of the longest FPDU.
+  // `place_bytes`: the length of the longest FPDU.
   FpduSlab(uint32_t places, uint32_t place_bytes);
-  // REQUIRES: all places are given back.
+  // REQUIRES: all places are released.
   ~FpduSlab();
   FpduSlab(const FpduSlab&) = delete;
   FpduSlab& operator=(const FpduSlab&) = delete;
@@ -34,7 +34,7 @@ class FpduSlab final : public iwarp::FpduKeeper {
   size_t memory_bytes() const { return stack_.size() * place_bytes_; }
 
   const size_t place_bytes_;
-  // The first free_ numbers are those of free places.
+  // The first free_ entries are the numbers of the free places.
   std::vector<uint32_t> stack_;
   uint8_t* memory_ = nullptr;
 };

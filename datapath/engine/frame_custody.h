@@ -1,9 +1,9 @@
 #pragma once
 
 // Received frames that cores keep (transport/base/frame_keeper.h). A kept frame
-// has one more reference, so the Receiver frees or recycles its bursts without
-// knowing: TransmitQueue::Recycle() takes only frames without other references.
-// Token holder only.
+// has an additional reference. So the Receiver need not know about it when it
+// frees its bursts: TransmitQueue::Recycle() reuses only frames without other
+// references. Token holder only.
 //
 // A frame costs one buffer, whatever its length, so the limits count frames:
 // per holder (FrameHolder::limit, FrameKeeper::kGreed), and in total a quarter
@@ -29,7 +29,7 @@ class FrameCustody final : public FrameKeeper, public FrameMaker {
 
   uint32_t Keep(const ReceivedFrame& frame, FrameHolder& holder) override;
   void Release(uint32_t number, FrameHolder& holder) override;
-  // Of frames that were in custody in another engine.
+  // Makes a frame with the bytes of one that another engine had in custody.
   ReceivedFrame Make(std::span<const uint8_t> bytes) override;
 
   // Frees all frames. Call nothing else afterwards.
@@ -42,7 +42,7 @@ class FrameCustody final : public FrameKeeper, public FrameMaker {
   rte_mempool* const pool_;
   EngineCounters* const counters_;
   std::vector<rte_mbuf*> frames_;  // by number; null: the number is free
-  std::vector<uint32_t> numbers_;  // the first free_ are free
+  std::vector<uint32_t> numbers_;  // the first free_ entries are free
   rte_mbuf* made_ = nullptr;       // by the last Make()
 };
 

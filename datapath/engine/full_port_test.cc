@@ -1,7 +1,7 @@
-// An engine whose port has no room, because the peer does not fetch. Queue
-// pairs that talk to themselves continue. When the engine ends, it must still
-// send the last packets of completed requests and the answers: a program ends
-// when it has its completions, and its peer must not wait forever.
+// An engine whose port has no room, because the peer does not fetch frames.
+// Loopback queue pairs continue. When the engine ends, it must still send the
+// last packets of completed requests, and the responses: a program ends when it
+// has its completions, and its peer must not wait forever.
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
@@ -73,7 +73,7 @@ TEST(FullPortTest, AQueuePairThatTalksToItselfContinues) {
   EXPECT_EQ(std::memcmp(a.memory() + 4096, "from a..", 8), 0);
 }
 
-// Its requests are repeated after 20 ms, and only so often.
+// Its requests are repeated after 20 ms, and only `retries` times.
 void MakeImpatient(EngineNode& node, uint8_t retries = 0) {
   QpConfig config = node.qp().config();
   config.timeout = Duration::Milliseconds(20);
@@ -124,7 +124,7 @@ TEST(FullPortTest, APeerIsNotGivenUpDuringAnOutage) {
   EXPECT_EQ(cqe.status, URNIC_WC_RETRY_EXC_ERR) << "now time counts";
 }
 
-// A port that takes nothing until its device is replaced.
+// A port that accepts no frames until its device is replaced.
 class StuckPort final : public WrappedPort {
  public:
   explicit StuckPort(std::unique_ptr<Port> port)
@@ -197,7 +197,7 @@ TEST(FullPortTest, FramesThatFoundNoRoomAreSentAtTheEnd) {
   EXPECT_EQ(cqe.status, URNIC_WC_SUCCESS);
 }
 
-// The peer never fetches: the frames are given up after a moment.
+// The peer never fetches frames: they are discarded after a moment.
 TEST(FullPortTest, ASleepingPeerDoesNotDelayTheEnd) {
   auto pair = std::make_unique<NodePair>("asleep");
   FillPort(pair->a.port());

@@ -1,7 +1,7 @@
 #pragma once
 
 // The queue pairs, or windows of RUD, that get the packets of each multicast
-// group. transport/net/membership.h tells the network about groups. Token
+// group. (transport/net/membership.h tells the network about groups.) Token
 // holder only. MembersOf() is on the packet path: one lookup, however many
 // groups there are.
 
@@ -33,9 +33,9 @@ class GroupsOf {
   // `salt`: random, see HashKey(). The sender chooses the group of a datagram.
   explicit GroupsOf(uint64_t salt) : groups_(0, Hash{salt}) {}
 
-  // A second call has no effect. True: the group has its first member.
-  // INVALID_ARGUMENT: not a multicast GID; RESOURCE_EXHAUSTED: the group has
-  // kMaxMembers, or there are kMaxGroups.
+  // Adds a member; a second call has no effect. True: it is the first member of
+  // the group. INVALID_ARGUMENT: not a multicast GID; RESOURCE_EXHAUSTED: the
+  // group has kMaxMembers members, or there are kMaxGroups groups.
   absl::StatusOr<bool> Join(Qp& qp, const wire::Gid& gid) {
     if (!gid.is_multicast()) {
       return Refusal(ErrorCode::kBadAddress, "the GID is not a multicast GID");
@@ -72,7 +72,7 @@ class GroupsOf {
     return Left::kGroupEmpty;
   }
 
-  // Looks at all groups.
+  // Whether `qp` is a member of any group. Looks at all groups.
   bool IsMember(const Qp& qp) const {
     return std::any_of(groups_.begin(), groups_.end(), [&](const auto& group) {
       return Contains(group.second, qp);

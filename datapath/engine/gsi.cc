@@ -45,8 +45,8 @@ RxVerdict GsiPort::OnPacket(const wire::FrameView& view, const RxPacket& packet,
   from.roce_v1 = view.framing == wire::Framing::kGrh;
   from.pkey = pkeys_[*pkey];
   if (!reply.loopback) host_->OnDatagram(view, now, *tx_);
-  // A path that was resolved follows the neighbour; the reverse path of a frame
-  // does not.
+  // A resolved path follows the neighbour, and the reverse path of a frame does
+  // not: keep the resolved one.
   const auto known = ways_.find(from);
   if (known == ways_.end() || known->second.adjacency == nullptr) {
     Keep(from, reply);
@@ -140,8 +140,7 @@ void GsiPort::SendAlong(const net::Path& path, uint16_t pkey, const Mad& mad) {
                     .loopback = path.loopback,
                     .pkey = pkey,
                     .mad = mad};
-  // A program that connects to thousands of peers together is faster than any
-  // ring.
+  // A program that connects to thousands of peers at once fills any ring.
   if (waiting_.empty() && TrySend(one)) return;
   if (waiting_.size() == kWaitingMax) {
     ++counters_->tx_mads_lost;

@@ -30,8 +30,8 @@ namespace urnic {
 // Token holder only.
 class GsiPort {
  public:
-  // The number of MADs that may wait for room. More are lost, as on the wire;
-  // their senders have timers of seconds.
+  // The number of MADs that may wait for room in the port. Beyond that MADs are
+  // lost, as on the wire, and their senders repeat them after seconds.
   static constexpr size_t kWaitingMax = 8192;
   // The number of MADs that may wait for the path to their peer, and how long
   // they wait. Their sender repeats them later than that.
@@ -52,7 +52,8 @@ class GsiPort {
         pkeys_(std::move(pkeys)),
         ways_(0, SamePeer{salt}) {}
 
-  // From now on MADs are traced there; outlives all use of this object.
+  // From now on MADs are traced in `trace`, which outlives all use of this
+  // object.
   void TraceTo(Trace* trace) { trace_ = trace; }
 
   // Sets the handler for MADs of this class, instead of the previous one; null:
@@ -65,10 +66,10 @@ class GsiPort {
                      Time now);
 
   // Sends `mad` (256 bytes) to QP1 at `to.remote`, as soon as the path is known
-  // and the port has room. Uses a resolved path, which follows the neighbour,
-  // or else the reverse path of the last MAD from there, which is known even
-  // without a route. A MAD that cannot be sent is lost, as on the wire, and
-  // counted.
+  // and the port has room. The path is the resolved one, which follows the
+  // neighbour. If there is none, it is the reverse path of the last MAD from
+  // there, which is known even without a route. A MAD that cannot be sent is
+  // lost, as on the wire, and counted.
   void Send(const net::PathQuery& to, std::span<const uint8_t> mad, Time now);
   bool waiting() const { return !waiting_.empty(); }
   void SendWaiting();

@@ -73,7 +73,7 @@ class GsiTest : public EngineWireTest {
     wire::Gid to;
     uint16_t udp_src_port;
   };
-  // Where the MAD with this mark was sent; none: it is not among the frames.
+  // The destination of the MAD with this mark; none: no frame has it.
   static std::optional<Sent> FindMad(const std::vector<Bytes>& frames,
                                      uint8_t mark) {
     for (const Bytes& frame : frames) {

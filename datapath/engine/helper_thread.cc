@@ -29,13 +29,13 @@ constexpr Duration kLookLast = Duration::Milliseconds(1);
 // that cannot.
 constexpr Duration kSleepWoken = Duration::Milliseconds(100);
 constexpr Duration kSleepPolled = Duration::Milliseconds(1);
-// The latter when nothing has happened for kIdle: an idle RNIC costs less than
-// 1 % of a core (measured on memif: 2 % at 1 ms). Still within the delay that
-// local_ca_ack_delay announces.
+// kSleepPolled when nothing has happened for kIdle: an idle RNIC then costs
+// less than 1 % of a core (measured on memif: 2 % at 1 ms). This is still
+// within the delay that local_ca_ack_delay announces.
 constexpr Duration kSleepPolledIdle = Duration::Milliseconds(3);
 constexpr Duration kIdle = Duration::Seconds(1);
-// Directly after traffic the peer's answer is likely: setting up a connection
-// takes three messages.
+// Directly after traffic an answer of the peer is likely: the set-up of a
+// connection takes three messages.
 constexpr Duration kSleepPolledFresh = Duration::Microseconds(100);
 constexpr Duration kFresh = Duration::Milliseconds(5);
 
@@ -150,8 +150,8 @@ void HelperThread::Serve() {
       if (spin_.spinning()) Disarm();
     });
     if (!mine) {
-      // The holder may have been preempted by this very thread. Ask it to look
-      // once more before it leaves, and give it the CPU to do so.
+      // This thread may have preempted the holder. Ask the holder to look once
+      // more before it releases the token, and yield the CPU to it.
       engine_.AskForAnotherLook();
       if (++refusals < kRefusalsBeforeWait) {
         GiveWay();
@@ -171,8 +171,8 @@ void HelperThread::Serve() {
     if (spin_.MaySpin(now, std::exchange(last_look, now), last_work)) continue;
     const bool slept = Sleep(PolledSleep(now - last_work));
     last_look = engine_.Now();
-    // A wake-up does not count as work: on a port that is checked every
-    // millisecond the helper would otherwise spin every millisecond.
+    // A wake-up does not count as work. Otherwise the helper would spin every
+    // millisecond on a port that is checked every millisecond.
     if (slept) {
       spin_.OnSlept(last_look - now, /*polled=*/!can_be_woken_);
     } else {
@@ -197,7 +197,7 @@ bool HelperThread::Sleep(Duration polled) {
     // more.
     worked |= Iterate(turn);
     const Time now = engine_.Now();
-    // A peer that starts to fetch again raises no wake-up.
+    // If the port is blocked: no wake-up says that the peer fetches again.
     can_be_woken_ =
         (armed_ || engine_.port().wait_fd() < 0) && !turn.PortBlocked();
     wake = std::min(now + (can_be_woken_ ? kSleepWoken : polled),

@@ -5,7 +5,8 @@
 //
 // Two modes (docs/design/0002-the-token.md):
 //   watching  The program polls. The helper checks now and then whether it
-//             still does; if the count of polls stands still, it takes over.
+//             still does. If the number of polls has not changed, the helper
+//             takes over.
 //   active    The helper runs the engine: after traffic it polls for a
 //             moment, then arms the port's wake-up and sleeps in poll().
 // A program that polls only now and then does not change an active helper: both

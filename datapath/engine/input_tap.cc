@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kKeysMax = 1024;
 
-// The entry of a send ring without what its request does not use.
+// The part of a send ring's entry that its request uses.
 std::span<const uint8_t> UsedOf(std::span<const uint8_t> entry,
                                 const urnic_sq_wqe& wqe) {
   const size_t tail = (wqe.flags & URNIC_SEND_INLINE) != 0
@@ -41,7 +41,8 @@ void InputTap::StopSegment() {
 }
 
 void InputTap::StartSegment(uint32_t layout) {
-  // One without calls is of no use, and the one before it may be.
+  // Keep the previous segment if the last one has no complete call, and so
+  // cannot be replayed.
   log_->BeginSegment(layout, !has_segment_ || whole_calls_ != 0);
   started_ = has_segment_ = true;
   calls_ = whole_calls_ = 0;
@@ -126,7 +127,8 @@ void InputTap::AddRequests(uint32_t end) {
     const auto entry = UsedOf(sq_.BytesOf(requests_end_), wqe);
     if ((wqe.flags & URNIC_SEND_INLINE) == 0)
       NoteKeysOf(entry.subspan(sizeof(wqe)), wqe.num_sge);
-    // Local requests name keys in these fields; what is none is not found.
+    // Local requests have keys in these fields. Other values are not found, and
+    // not logged.
     for (const uint32_t key : {wqe.imm_or_key, wqe.rkey, wqe.xrc_srqn})
       NoteKey(MrKey{key});
     Add(WorkInput::kRequest, {.large = requests_end_, .body = entry});
@@ -144,7 +146,7 @@ bool InputTap::AddReceive(const RecvRing& ring, uint32_t ahead,
   return true;
 }
 
-// --- What came of it ---------------------------------------------------------
+// --- Results of calls --------------------------------------------------------
 
 void InputTap::AddFault(const Placement& placement) {
   Add(WorkInput::kFault,

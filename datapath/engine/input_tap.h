@@ -1,12 +1,14 @@
 #pragma once
 
-// Writes the calls of a core, and all that they read, into a log of inputs
-// (transport/work/inputs.h). A tap stands between a queue pair and its core
-// while the queue pair is logged, and has the calls of the core. This class has
-// what does not depend on the transport: segments, work queues and keys.
+// Writes the calls of a core, and everything that they read, into a log of
+// inputs (transport/work/inputs.h). While a queue pair is logged, a tap stands
+// between it and its core, with the same functions as the core. This class has
+// what does not depend on the transport: segments of the log, work queues and
+// keys.
 //
-// What a program changes while a call runs may be seen by the one and not by
-// the other; a replay then differs, and says where.
+// If the program changes its memory during a call, the tap and the core may
+// read different values. A replay then differs from the original, and reports
+// where.
 //
 // Thread: the holder of the engine's token.
 
@@ -32,7 +34,7 @@ class InputTap {
   InputTap& operator=(const InputTap&) = delete;
 
  protected:
-  // How far a core has come in its send ring.
+  // How far a core has advanced in its send ring.
   struct SendAt {
     uint32_t head = 0;
     uint32_t next = 0;
@@ -46,16 +48,16 @@ class InputTap {
 
   // --- Segments --------------------------------------------------------------
 
-  // A log that is too small is not begun again at each call: that costs more
-  // than the call.
+  // If the log is too small for a segment, the tap does not begin a new one at
+  // each call, which would cost more than the call itself.
   bool IsTimeForSegment() const {
     return log_->WantsSegment() && (!started_ || calls_ >= kCallsLeast);
   }
   bool started() const { return started_; }
-  // The present segment ends; the next one is to begin.
+  // Ends the current segment; the next one begins as soon as possible.
   void StopSegment();
   void StartSegment(uint32_t layout);
-  // With the image that `extract` makes, behind `before`.
+  // Adds the image that `extract` makes, with `before` in front of it.
   template <typename Extract>
   void AddImage(std::span<const uint8_t> before, const Extract& extract) {
     image_.assign(before.begin(), before.end());
@@ -96,23 +98,24 @@ class InputTap {
   void AddChangedKeys();
   void NoteKey(MrKey key);
 
-  // The end of what is posted.
+  // The index after the last posted request.
   uint32_t Producer() const;
-  // Those from the head up to `end`.
+  // Logs the requests from the head up to `end`.
   void BeginRequests(uint32_t end);
   void AddRequests(uint32_t end);
-  // Those that a call can look at which sends so many messages. (Local requests
-  // send none.) What else is posted is logged when it is needed.
+  // Logs the requests that a call may read if it sends this many messages, and
+  // some local requests, which send none. Other requests are logged when they
+  // are needed.
   void AddRequestsFor(uint32_t messages);
-  // All are gone.
+  // No request is in the log any more.
   void ForgetRequests() { requests_end_ = send_at().head; }
 
   void BeginReceives() { Add(WorkInput::kNoReceives, {}); }
-  // The one that is `ahead` behind the oldest of the ring, to which a replay
-  // gives the place `place`. False: there is none.
+  // Logs the receive that is `ahead` entries after the oldest one of the ring;
+  // a replay puts it at `place`. False: no such receive is posted.
   bool AddReceive(const RecvRing& ring, uint32_t ahead, uint32_t place);
 
-  // --- What came of it -------------------------------------------------------
+  // --- Results of calls ------------------------------------------------------
 
   void AddFault(const Placement& placement);
   void NotePlacement(const Placement& placement) {
@@ -121,7 +124,7 @@ class InputTap {
   }
   void AddOriginals();
 
-  // A core's sink for completions.
+  // A sink for the completions of a core, which logs them.
   template <typename Writer>
   struct WriterTap {
     void Sent(const SendCompletion& done) {
@@ -132,7 +135,8 @@ class InputTap {
       tap.Add(WorkInput::kReceiveDone, {.body = BodyOf(done)});
       writer.Received(done);
     }
-    // Not logged: a shared ring is flushed by whoever has it.
+    // Flushed receives are not logged, because a shared ring may be flushed by
+    // another queue pair.
     void Flushed(const RecvCompletion& done) { writer.Flushed(done); }
     Writer& writer;
     InputTap& tap;
@@ -150,14 +154,14 @@ class InputTap {
   const std::shared_ptr<InputLog> log_;
   const WorkQueueView& sq_;
   const mem::MrTable& table_;
-  bool started_ = false;      // a segment
-  bool has_segment_ = false;  // perhaps one that has stopped
+  bool started_ = false;      // a segment is open
+  bool has_segment_ = false;  // there is one, open or ended
   int64_t now_ns_ = 0;
   uint64_t calls_ = 0;         // since the segment began
-  uint64_t whole_calls_ = 0;   // those that are in it
-  uint32_t requests_end_ = 0;  // of those that are logged
-  uint64_t key_changes_ = 0;   // of the table, when it was last looked at
-  size_t next_key_ = 0;        // that is replaced when the list is full
+  uint64_t whole_calls_ = 0;   // those that fit into the log
+  uint32_t requests_end_ = 0;  // index after the last logged request
+  uint64_t key_changes_ = 0;   // of the table, when it was last read
+  size_t next_key_ = 0;        // is replaced next when the list is full
   std::vector<mem::MemoryRegion> keys_;  // as they are logged
   std::vector<uint64_t*> originals_;     // of the burst
   std::string image_;

@@ -1,5 +1,5 @@
-// iWARP connections of two engines at the ends of a ring: how they begin, and
-// how they end. What they carry is in iwarp_data_test.cc.
+// The begin and the end of iWARP connections between two engines at the ends of
+// a ring. iwarp_data_test.cc tests their data.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class IwarpConnectTest : public ::testing::Test {
       return a.connections().size() == 0 && b.connections().size() == 0;
     });
   }
-  // All that the connections have taken is given back.
+  // Expects that the connections have released all resources.
   static void ExpectNothingLeft(IwarpNode& node) {
     const ConnectionLimits limits;
     const ConnectionPools& pools = node.connections().pools();
@@ -195,7 +195,7 @@ TEST_F(IwarpConnectTest, EitherEndMayDisconnect) {
     ASSERT_TRUE(RunUntilEmpty());
     EXPECT_EQ(from.qp->connection(), nullptr);
   }
-  // Who closes first keeps the addresses and ports for a while.
+  // The side that closes first keeps the addresses and ports in TIME-WAIT.
   EXPECT_EQ(a.connections().time_wait(), 1u);
   EXPECT_EQ(b.connections().time_wait(), 1u);
   ExpectNothingLeft(a);
@@ -203,7 +203,8 @@ TEST_F(IwarpConnectTest, EitherEndMayDisconnect) {
 }
 
 TEST_F(IwarpConnectTest, AConnectionMayBeForgottenAtEveryStage) {
-  // After so many iterations of both engines; the last ones are connected.
+  // Ends the connection after `steps` iterations of both engines; in the last
+  // runs it is established.
   uint16_t port = kLocal;
   for (int steps = 0; steps < 12; ++steps) {
     b.told.clear();
@@ -253,7 +254,7 @@ TEST_F(IwarpConnectTest, APeerOfRevision1GetsASecondConnection) {
 TEST_F(IwarpConnectTest, BetweenTwoAttemptsAConnectionCanBeGivenUp) {
   b.setup.revision = 1;
   b.Listen(kPort);
-  // After so many iterations.
+  // Ends the connection after `steps` iterations.
   for (uint16_t steps = 1; steps < 12; ++steps) {
     a.told.clear();
     Program& from = a.Create();
@@ -308,7 +309,7 @@ TEST_F(IwarpConnectTest, ResetAbortsTheConnection) {
   EXPECT_EQ(b.told.back().connection->endpoint().failure(), Failure::kReset);
 }
 
-// The peer may have lost it, and has no reason to ask.
+// The first RST may be lost, and the peer has no reason to send anything.
 TEST_F(IwarpConnectTest, AResetIsSentAgain) {
   Program& from = a.Create();
   ASSERT_TRUE(pair_.Connect(from, b.Create(), kLocal));
@@ -332,7 +333,7 @@ TEST_F(IwarpConnectTest, OnlyThePeerMayReuseThePortsInTimeWait) {
     (passive ? b : a).Control([&](ConnectionTable& table) {
       table.Disconnect(passive ? *theirs : *ours);
     });
-    // Who forgets a connection also closes it.
+    // To forget a connection also closes it.
     ASSERT_TRUE(RunUntilTold(a, Event::kDisconnected));
     ASSERT_TRUE(RunUntilTold(b, Event::kDisconnected));
     Forget(a, ours);

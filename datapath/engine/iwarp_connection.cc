@@ -86,7 +86,7 @@ template <typename Sink>
 FlowResult IwarpConnection::FinishBurst(Sink& sink) {
   in_burst_ = false;
   Calls([&](auto& calls) { sink.Execute(calls); });
-  // The queue pair may be gone since.
+  // The queue pair may have gone since.
   if (qp_ == nullptr) sink.ForgetReceives();
   return SettleWith(sink.receives(), sink);
 }
@@ -110,7 +110,7 @@ FlowResult IwarpConnection::SettleWith(std::span<const RecvCompletion> receives,
   const FlowResult result = __builtin_expect(is_logged_, 0)
                                 ? SettleLogged(receives, sink)
                                 : endpoint_->Settle(receives, writer);
-  // For those who ask the queue pair for its state.
+  // Queries read the state from the queue pair.
   if (qp_ != nullptr) {
     qp_->Note(result);
     if (__builtin_expect(result.state == QpState::kErr, 0)) CountTerminates();

@@ -1,9 +1,10 @@
 #pragma once
 
-// An iWARP connection as a flow of the engine: one end of it
-// (transport/iwarp/qp), its path, and who is told what happens to it. It exists
-// before its queue pair (a request that the program has not answered) and after
-// it (our FIN is not acknowledged). ConnectionTable makes and destroys it.
+// An iWARP connection as a flow of the engine: its endpoint
+// (transport/iwarp/qp), its path, and the owner that gets its events. It may
+// exist before it has a queue pair (the program has not answered the request)
+// and after its queue pair is gone (our FIN is not acknowledged).
+// ConnectionTable makes and destroys it.
 
 #include <cstdint>
 #include <list>
@@ -34,19 +35,19 @@ class IwarpConnection final : public Flow {
 
   const tcp::FourTuple& tuple() const { return tuple_; }
   const net::Path& path() const { return path_; }
-  // private_data(), failure(), set_up(): see there.
+  // For its private_data(), failure() and set_up().
   const iwarp::Endpoint& endpoint() const { return *endpoint_; }
-  // That it came to; null: the connection is one of ours, or the listener is
-  // gone.
+  // The listener that accepted it. Null: it is an active connection, or the
+  // listener is gone.
   IwarpListener* listener() const { return listener_; }
   uint64_t user() const { return user_; }
   void set_owner(ConnectionEvents* events, uint64_t user) {
     events_ = events;
     user_ = user;
   }
-  // Null: none yet, or no longer.
+  // Null: it has no queue pair yet, or no longer.
   IwarpQp* qp() const { return qp_; }
-  // By an owner. What is left of it is its end.
+  // Its owner has forgotten it: it only has to close.
   bool is_forgotten() const { return !owned_ && !unanswered_; }
   // The longest private data of an answer, in bytes. REQUIRES: the request has
   // arrived, and is not answered.
@@ -55,13 +56,14 @@ class IwarpConnection final : public Flow {
   // --- For the engine --------------------------------------------------------
 
   ConnectionTable& table() const { return *table_; }
-  // What it did for its queue pair: a request packet is a segment.
+  // What it has sent for its queue pair; each segment counts as a request
+  // packet.
   RequesterCounters counters() const;
   net::Path& mutable_path() { return path_; }
 
-  // A segment of a burst, which FlowSink::Begin() has begun. Its frame outlives
-  // FinishBurst(). The verdict counts; for kTcp the peer gets a RST.
-  // `Sink`: FlowSink or TracedSink.
+  // Processes a segment of a burst that FlowSink::Begin() has begun. Its frame
+  // outlives FinishBurst(). The caller counts the verdict; for kTcp it sends a
+  // RST to the peer. `Sink`: FlowSink or TracedSink.
   template <typename Sink>
   RxVerdict OnSegment(const wire::TcpSegment& segment,
                       const ReceivedFrame& frame, Time now, Sink& sink);
@@ -69,19 +71,20 @@ class IwarpConnection final : public Flow {
   template <typename Sink>
   FlowResult FinishBurst(Sink& sink);
 
-  // Its queue pair is logged, or no longer, or has just been given to it: what
-  // it does from now on is in the log.
+  // Call this when the queue pair begins or ends to be logged, and when a queue
+  // pair is attached: the connection follows its log.
   void FollowLog(Time now);
 
-  // Appends its image, with its queue pair (transport/iwarp/qp/image.h).
+  // Appends its image, including its queue pair (transport/iwarp/qp/image.h).
   void AppendImage(Time now, std::string& out) const;
 
-  // Segments to send, up to slots.size(). WritePayload() comes next for each
-  // one, in order, and then Settle(). false: the segment is not sent.
   bool only_ack_waits() {
     if (__builtin_expect(is_logged_, 0)) return tap().only_ack_waits();
     return endpoint_->only_ack_waits();
   }
+  // Fills up to slots.size() segments to send; returns how many. The caller
+  // then calls WritePayload() for each one, in order, and then Settle(). If
+  // WritePayload() returns false, the segment is not sent.
   uint32_t Transmit(Time now, std::span<tcp::TcpSlot> slots) {
     if (__builtin_expect(is_logged_, 0)) return tap().Transmit(now, slots);
     return endpoint_->Transmit(now, slots);
@@ -103,7 +106,7 @@ class IwarpConnection final : public Flow {
   void OnOutage(Time now) override;
   FlowResult Settle(FlowSink& sink) override { return SettleWith({}, sink); }
   FlowResult Settle(TracedSink& sink) override { return SettleWith({}, sink); }
-  // What concerns the program concerns its queue pair.
+  // Events for the program go to the queue pair.
   void OnEvent(QpEvent event) override {
     if (qp_ != nullptr) qp_->OnEvent(event);
   }
@@ -120,7 +123,8 @@ class IwarpConnection final : public Flow {
   IwarpConnection(ConnectionTable* table, const tcp::FourTuple& tuple,
                   const net::Path& path, uint32_t kept_fpdus);
 
-  // For the endpoint: passes effects on, and makes room for receives.
+  // The endpoint's sink: passes effects on, and writes the completed receives
+  // when there is no room for more.
   template <typename Sink>
   struct BurstSink {
     void Place(const Placement& placement) { sink.Place(placement); }
@@ -130,8 +134,8 @@ class IwarpConnection final : public Flow {
     Sink& sink;
   };
 
-  // Calls f(calls) with what has the calls of the endpoint: the endpoint
-  // itself, or the tap of a queue pair that is logged.
+  // Calls f(calls) with the endpoint, or with its tap, which has the same
+  // calls, if the queue pair is logged.
   template <typename F>
   [[gnu::always_inline]] decltype(auto) Calls(F&& f) {
     if (__builtin_expect(is_logged_, 0)) return f(tap());
@@ -154,10 +158,10 @@ class IwarpConnection final : public Flow {
       std::span<const RecvCompletion> receives, Sink& sink);
 
   const iwarp::SetUp& set_up() const { return endpoint_->set_up(); }
-  // A new end, before Connect() or Open().
+  // Makes a new endpoint, before Connect() or Open().
   void Begin(const iwarp::EndpointPools& pools);
   void Attach(IwarpQp* qp);
-  // In the middle of a burst.
+  // Writes the receives that the burst has completed so far.
   template <typename Sink>
   void WriteReceives(Sink& sink);
   template <typename Sink>
@@ -168,7 +172,7 @@ class IwarpConnection final : public Flow {
   ConnectionTable* const table_;
   const tcp::FourTuple tuple_;
   net::Path path_;
-  uint32_t known_mtu_ = 0;  // of the path, as the network knows it
+  uint32_t known_mtu_ = 0;  // of the path, as the network last knew it
   uint32_t kept_count_;
   std::unique_ptr<iwarp::KeptFpdu[]> kept_;
   std::optional<iwarp::Endpoint> endpoint_;
@@ -180,18 +184,18 @@ class IwarpConnection final : public Flow {
   bool sent_counted_ = false;      // our Terminate
   bool received_counted_ = false;  // the peer's
 
-  // Of the ConnectionTable.
+  // These belong to the ConnectionTable.
   uint32_t index_ = 0;
   IwarpConnection* next_due_ = nullptr;  // there is something to deliver
   bool due_ = false;
   uint8_t events_due_ = 0;   // bits of iwarp::Event
-  bool owned_ = false;       // someone has the pointer, and will forget it
+  bool owned_ = false;       // has an owner, which will call Forget()
   bool unanswered_ = false;  // counts for the listener's backlog
   bool silent_ = false;      // is in the listener's list, at:
   std::list<IwarpConnection*>::iterator silent_at_;
-  bool retired_ = false;  // its addresses and ports are free again
+  bool retired_ = false;  // done; its addresses and ports are free again
 
-  // What is needed to connect again with revision 1 of MPA.
+  // What it needs to connect again with revision 1 of MPA.
   struct Retry {
     mpa::SetupOptions setup;
     rdmap::Config config;

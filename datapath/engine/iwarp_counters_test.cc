@@ -1,4 +1,4 @@
-// What two engines count of the iWARP connections between them.
+// The counters of two engines with iWARP connections between them.
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(IwarpCountersTest, ARefusalIsARst) {
   EXPECT_EQ(Iwarp(pair.b).out_rsts, 1u);
 }
 
-// An abort, of which the peer's program hears as the end of the connection.
+// An abort, which the peer's program sees as the end of the connection.
 TEST(IwarpCountersTest, AnAbortIsARst) {
   IwarpPair pair("iwf");
   Program& from = pair.a.Create();
@@ -110,7 +110,7 @@ TEST(IwarpCountersTest, TerminatesCountByTheirError) {
   Program& from = pair.a.Create();
   ASSERT_TRUE(pair.Connect(from, pair.b.Create()));
   SendWr wr = {.opcode = URNIC_WR_RDMA_WRITE, .remote_addr = pair.b.address(0)};
-  wr.rkey = pair.b.key() + 0x1000;  // of no memory
+  wr.rkey = pair.b.key() + 0x1000;  // no memory has this key
   wr.sges = {pair.a.Sge(0, 8)};
   ASSERT_TRUE(pair.a.PostSend(from, wr));
   ASSERT_TRUE(

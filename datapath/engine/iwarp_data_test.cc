@@ -1,5 +1,5 @@
-// What iWARP connections carry between two engines at the ends of a ring, also
-// when the wire loses, reorders and duplicates frames.
+// The data of iWARP connections between two engines at the ends of a ring, also
+// if the wire loses, reorders and duplicates frames.
 
 #include <gtest/gtest.h>
 
@@ -83,7 +83,8 @@ TEST_P(IwarpDataTest, SendsOfAllLengths) {
   ExpectInOrder(b, receives);
 }
 
-// More receives complete at a time than a burst has packets, if a hole closes.
+// When a gap is filled, more receives may complete at a time than a burst has
+// packets.
 TEST_P(IwarpDataTest, ManySmallSendsAtATime) {
   uint64_t receives = 0;
   for (int round = 0; round < 8; ++round) {
@@ -190,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
                            "duplicate=5%:100us"}),
     [](const auto& info) { return info.param.name; });
 
-// Programs that were written for RC find the end of a Write by its last byte.
+// Programs that were written for RC detect the end of a Write by its last byte.
 TEST(IwarpEarlyTest, WritesArePlacedBehindAHoleIfTheirRegionAllowsIt) {
   constexpr uint32_t kBytes = 256 << 10;
   for (const bool relaxed : {false, true}) {
@@ -222,7 +223,7 @@ TEST(IwarpEarlyTest, WritesArePlacedBehindAHoleIfTheirRegionAllowsIt) {
     post(URNIC_WR_RDMA_WRITE, 20);
     EXPECT_EQ(std::memcmp(b.memory() + kTarget, a.memory(), kBytes), 0);
     EXPECT_EQ(b.count(RxVerdict::kTcpEarly) != 0, relaxed);
-    // A Send is seen by its completion.
+    // A program detects a Send by its completion.
     const uint64_t before = b.count(RxVerdict::kTcpEarly);
     for (int i = 0; i < 20; ++i) {
       ASSERT_TRUE(b.PostReceive(to, {.sges = {b.Sge(kTarget, kBytes)}}));
@@ -318,7 +319,7 @@ TEST_F(IwarpProgramTest, MemoryThatIsGoneAbortsOnlyItsConnection) {
   Program& to = b.Create();
   ASSERT_TRUE(pair_.Connect(from, b.Create(), 2000));
   ASSERT_TRUE(pair_.Connect(other, to, 2001));
-  // A key of memory that no program has.
+  // The key of a region that no program owns.
   const uint32_t key = a.Control([&](ConnectionTable&) {
     return a.network().mrs().Register(testing::kNodePd, 4096, 4096, 4096,
                                       testing::kNodeRights);

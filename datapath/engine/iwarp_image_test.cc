@@ -1,5 +1,5 @@
-// Images of iWARP's queue pairs and connections: what is listed, and how they
-// go on in another engine that has the same address.
+// Images of iWARP's queue pairs and connections: their contents, and how the
+// connections continue in another engine that has the same address.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -163,8 +163,8 @@ class IwarpMoveTest : public ::testing::TestWithParam<Move> {
   std::optional<IwarpNode> next_;
 };
 
-// A write, a send and a read of the peer are under way, and a write and a
-// request that has been posted but not sent of its own.
+// In flight are a write, a send and a read of the peer, and a write of this
+// end, which also has a posted request that is not sent yet.
 TEST_P(IwarpMoveTest, AConnectionGoesOnInTheMiddleOfItsTransfers) {
   ASSERT_TRUE(Connect());
   first_ = moved_.qp->connection()->endpoint().connection().receiver().next();
@@ -200,7 +200,7 @@ TEST_P(IwarpMoveTest, AConnectionGoesOnInTheMiddleOfItsTransfers) {
   }
   ExpectCopied(stays_);
   ExpectCopied(moves_);
-  // Nothing was told of the move, and the end is in order.
+  // The owner gets no event about the move, and the connection ends in order.
   EXPECT_TRUE(next_->told.empty());
   stays_.Modify(still_, QpState::kErr);
   ASSERT_TRUE(RunUntil([&] { return next_->has_told(Event::kDisconnected); }));

@@ -25,7 +25,7 @@ void IwarpInputTap::Begin(iwarp::Endpoint* endpoint,
 }
 
 void IwarpInputTap::Part() {
-  if (endpoint_ == nullptr) return;  // it was not accepted
+  if (endpoint_ == nullptr) return;  // Accept() has failed
   Call(iwarp::Input::kParted);
   endpoint_ = nullptr;
   End();
@@ -34,7 +34,7 @@ void IwarpInputTap::Part() {
 void IwarpInputTap::BeginCall(Time now) {
   now_ = now;
   SetNow(now);
-  // An image does not carry how late a timer is.
+  // An image cannot express that a timer is overdue.
   const bool can =
       !in_burst_ && (endpoint_ == nullptr || endpoint_->deadline() >= now);
   if (IsTimeForSegment() && can) BeginSegment();
@@ -47,7 +47,7 @@ void IwarpInputTap::BeginSegment() {
   const RecvQueue& receives = qp_.responder().recv_queue();
   iwarp::BeginNow begin;
   begin.call = call_now();
-  // With the one that is being cut.
+  // Includes the request that is being cut into segments.
   begin.sq_end = requester.next() + (Producer() != requester.next() ? 1 : 0);
   if (!receives.shared()) begin.receive_head = receives.ring()->head();
   if (endpoint_ != nullptr) {
@@ -74,8 +74,8 @@ void IwarpInputTap::Prepare() {
   last_receive_ = UINT32_MAX;
   AddPools();
   AddChangedKeys();
-  // In ERR all that is posted is flushed. Otherwise it matters whether there is
-  // more to send.
+  // In ERR all posted requests are flushed. Otherwise calls only look whether
+  // there is more to send.
   if (qp_.state() == QpState::kErr) return AddRequests(Producer());
   AddRequestsFor(0);
 }
@@ -94,7 +94,8 @@ void IwarpInputTap::NoteUlpdu(ddp::Pieces pieces) {
   NoteKey(MrKey{segment.stag});
   if (segment.tagged()) return;
   if (segment.queue == wire::kSendQueue) return NoteReceive(segment.msn);
-  // What a read or atomic names; what is none is not found.
+  // The keys of a read or atomic request. If it is neither, other bytes are not
+  // found as keys.
   uint8_t payload[sizeof(wire::RdmapAtomicRequest)] = {};
   segment.CopyPayload(
       payload, std::min<uint32_t>(sizeof(payload), segment.payload_bytes));
@@ -121,10 +122,10 @@ void IwarpInputTap::NoteReceive(uint32_t msn) {
   (void)AddReceive(*ring, behind, place);
 }
 
-// --- What came of it ---------------------------------------------------------
+// --- Results of calls --------------------------------------------------------
 
 void IwarpInputTap::EndWith(ResultNow result) {
-  // What was begun, and what was seen behind it.
+  // The requests that the call has begun, and the next one, which it has seen.
   const rdmap::Requester& requester = qp_.requester();
   AddRequests(requester.head());
   AddRequests(requester.next());
@@ -278,7 +279,7 @@ iwarp::Event IwarpInputTap::TakeEvent() {
 
 void IwarpInputTap::Modify(QpState target) {
   Prepare();
-  // RESET and ERR drop all that is posted.
+  // RESET and ERR discard all posted requests.
   AddRequests(Producer());
   Call(iwarp::Input::kModify, static_cast<uint8_t>(target));
   qp_.Modify(target, {});

@@ -1,8 +1,8 @@
 #pragma once
 
 // The tap of a queue pair of iWARP and its connection (input_tap.h,
-// transport/iwarp/qp/inputs.h): it has the calls of iwarp::Endpoint, and those
-// of rdmap::Qp.
+// transport/iwarp/qp/inputs.h). It has the functions of iwarp::Endpoint and of
+// rdmap::Qp.
 
 #include <cstdint>
 #include <functional>
@@ -20,14 +20,14 @@ namespace urnic {
 
 class IwarpInputTap final : public InputTap {
  public:
-  // `qp` outlives the tap. Begin() is next.
+  // `qp` outlives the tap. Call Begin() next.
   IwarpInputTap(std::shared_ptr<InputLog> log, rdmap::Qp* qp);
 
-  // The queue pair has been given to this connection, which outlives Part(), or
-  // has none. The log goes on with their state, now or at the next call when it
-  // can.
+  // The queue pair has this connection now, or none (null). The connection
+  // outlives Part(). The log continues with an image of both, as soon as one
+  // can be made.
   void Begin(iwarp::Endpoint* endpoint, const tcp::FourTuple& tuple, Time now);
-  // It has none any more.
+  // The queue pair has no connection any more.
   void Part();
 
   // --- Calls of the endpoint -------------------------------------------------
@@ -106,16 +106,16 @@ class IwarpInputTap final : public InputTap {
   SendAt send_at() const override {
     return {qp_.requester().head(), qp_.requester().next()};
   }
-  // Before a call with a time: begins a segment of the log, if it is time for
-  // one.
+  // Comes before each call with a time: begins a segment of the log, if it is
+  // time for one.
   void BeginCall(Time now);
-  // Before any call: what others have changed.
+  // Comes before each call: logs what others have changed since the last one.
   void Prepare();
   void AddPools();
   void BeginSegment();
   void BeginSegmentCall(const wire::TcpSegment& segment, Time now);
   void EndSegmentCall(RxVerdict verdict);
-  // What the queue pair will look at for it.
+  // Log the keys and the receive that the queue pair will look up for a ULPDU.
   void NoteUlpdu(ddp::Pieces pieces);
   void NoteReceive(uint32_t msn);
   FlowResult End(const FlowResult& result);
@@ -128,13 +128,13 @@ class IwarpInputTap final : public InputTap {
   Time now_;
   bool in_burst_ = false;
   iwarp::PoolsNow pools_;     // as the last call left them
-  bool pools_known_ = false;  // to the segment of the log
+  bool pools_known_ = false;  // the segment of the log has them
   uint64_t refused_ = 0;      // records of segments, before the call
   uint16_t written_ = 0;      // segments of the last Transmit()
-  // Of the call that runs.
+  // Of the current call.
   uint32_t completed_ = 0;  // receives
   bool has_receives_ = false;
-  uint32_t receives_at_ = 0;  // where the ring was
+  uint32_t receives_at_ = 0;  // the ring's head before them
   uint32_t last_receive_ = UINT32_MAX;
 };
 

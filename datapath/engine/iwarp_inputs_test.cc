@@ -1,7 +1,7 @@
-// What queue pairs of iWARP were given, between two engines at the ends of a
-// ring, is logged, and does the same again. The simulators do so for random
-// connections (tests/sim); here is what happens to them rarely, and what a
-// damaged log does.
+// The inputs of iWARP queue pairs, between two engines at the ends of a ring,
+// are logged, and a replay has the same results. The simulators test this with
+// random connections (tests/sim); these tests are about rare events and damaged
+// logs.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ std::string TextOf(const InputLog& log) {
   return text;
 }
 
-// How many items of a kind it has.
+// How many items of a kind a log has.
 template <typename Kind>
 size_t CountOf(Kind kind, const InputLog& log) {
   const std::string text = TextOf(log);
@@ -67,7 +67,7 @@ sim::ReplayStats ReplayOf(const InputLog& log) {
   return *stats;
 }
 
-// Other items, or another order.
+// Changes items, or their order.
 void DamageItems(std::vector<InputItem>& items, Random& random) {
   for (uint64_t n = 1 + random.Below(3); n != 0; --n) {
     InputItem& item = items[random.Below(items.size())];
@@ -146,7 +146,7 @@ TEST_F(IwarpInputsTest, AConnectionFromItsBeginningToItsEnd) {
   }
 }
 
-// A hole closes, and more receives complete than a burst has room for.
+// A gap is filled, and more receives complete than a burst has room for.
 TEST_F(IwarpInputsTest, CompletionsThatAreWrittenWithinASegment) {
   Make({.fault = "delay=100us,reorder=10%:500us"});
   ASSERT_TRUE(pair_->Connect(*from_, *to_));
@@ -199,7 +199,7 @@ TEST_F(IwarpInputsTest, MemoryThatIsGone) {
   Make();
   const auto log = Log(a(), *from_);
   ASSERT_TRUE(pair_->Connect(*from_, *to_));
-  // A key of memory that no program has.
+  // The key of a region that no program owns.
   const uint32_t key = a().Control([&](ConnectionTable&) {
     return a().network().mrs().Register(testing::kNodePd, 4096, 4096, 4096,
                                         testing::kNodeRights);
@@ -238,7 +238,7 @@ TEST_F(IwarpInputsTest, AQueuePairThatIsUsedAgain) {
   EXPECT_GT(ReplayOf(*log).calls, 10u);
 }
 
-// The first attempt and the second are connections of their own in the log.
+// The first and the second attempt are separate connections in the log.
 TEST_F(IwarpInputsTest, APeerThatIsAskedAgain) {
   Make();
   b().setup.revision = 1;
@@ -249,7 +249,7 @@ TEST_F(IwarpInputsTest, APeerThatIsAskedAgain) {
   EXPECT_EQ(ReplayOf(*log).completions, 4u);
 }
 
-// The queue pair that was to accept has no connection, as before.
+// The queue pair that should have accepted still has no connection.
 TEST_F(IwarpInputsTest, ARequestThatIsOverWhenItIsAccepted) {
   Make();
   b().Listen(7000);
@@ -263,8 +263,8 @@ TEST_F(IwarpInputsTest, ARequestThatIsOverWhenItIsAccepted) {
   EXPECT_GT(ReplayOf(*log).calls, 0u);
 }
 
-// A log comes from a file. Whatever it says, a replay says what is wrong, or
-// what differs.
+// A log comes from a file. Whatever it contains, a replay reports what is wrong
+// with it, or what differs.
 TEST_F(IwarpInputsTest, ADamagedLogIsNotBelieved) {
   Make({.fault = "loss=1%,reorder=5%:300us"});
   const std::shared_ptr<InputLog> logs[] = {Log(a(), *from_), Log(b(), *to_)};

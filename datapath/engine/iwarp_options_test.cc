@@ -66,8 +66,8 @@ TEST(IwarpOptionsTest, MarkersGoInTheDirectionThatAsksForThem) {
   }
 }
 
-// A slow wire that marks from a short queue on, and would drop only from a long
-// one on.
+// A slow wire that marks packets above a short queue, and would drop them only
+// above a long one.
 constexpr const char* kMarkingWire =
     "rate=500Mbit,buffer=8MB,red=8KB:24KB:100%";
 
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, EcnTest,
                          ::testing::Values(iwarp::Ecn::kClassic,
                                            iwarp::Ecn::kDctcp));
 
-// Neither side may offer it alone.
+// Without a negotiation of ECN, segments are not ECN-capable.
 TEST(IwarpOptionsTest, WithoutEcnNothingIsMarked) {
   IwarpPair pair("iwo", {.fault = kMarkingWire});
   Program& from = pair.a.Create();

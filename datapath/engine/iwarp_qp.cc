@@ -33,7 +33,7 @@ FlowResult IwarpQp::Modify(QpState target, const QpConfig& config,
               target == QpState::kErr);
   config_ = config;
   if (target == QpState::kReset && connection_ != nullptr) {
-    // One that is ending already may do so in order.
+    // A connection that is closing already may close in order.
     const bool abort = core_.state() != QpState::kErr;
     connection_->table().DetachQp(*connection_, abort);
   }
@@ -42,7 +42,8 @@ FlowResult IwarpQp::Modify(QpState target, const QpConfig& config,
   } else {
     core_.Modify(target, {});
   }
-  // Completions of what is flushed come before the connection is told.
+  // First the completions of the flushed requests, then the end of the
+  // connection.
   const FlowResult result = Settle(sink);
   if (target == QpState::kErr && connection_ != nullptr) {
     connection_->table().OnQpFailed(*connection_);

@@ -1,10 +1,10 @@
 #pragma once
 
-// A queue pair of iWARP: the core (rdmap::Qp), its rings and its memory. It has
-// no packets of its own: while it has a connection, that flow sends and
-// receives for it.
+// A queue pair of iWARP: the core (rdmap::Qp), its rings and its memory. It
+// sends and receives no packets itself: while it has a connection, that flow
+// does so for it.
 //
-// Its number is for programs only and never on the wire.
+// Only programs see its number, which is never on the wire.
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@ class IwarpInputTap;
 // Created and destroyed through QpTable. Token holder only.
 class IwarpQp final : public EngineQp {
  public:
-  // A core's sink for completions. `qp` may be null: then there are none.
+  // A sink for the completions of a core. If `qp` is null, there must be none.
   template <typename Sink>
   struct Writer {
     void Sent(const SendCompletion& done) { sink.WriteSent(*qp, done); }
@@ -39,7 +39,8 @@ class IwarpQp final : public EngineQp {
   };
 
   IwarpQp(const EngineQpConfig& config, mem::MrTable* mrs);
-  // Ends its connection, which goes on without it until the peer knows.
+  // Ends its connection, which exists without it until the peer has
+  // acknowledged the end.
   ~IwarpQp() override;
 
   static EngineQpBytes BytesOf(uint32_t sq_entries) {
@@ -50,24 +51,25 @@ class IwarpQp final : public EngineQp {
   // REQUIRES: kind() is kIwarpQp.
   static IwarpQp& Of(Flow& flow) { return static_cast<IwarpQp&>(flow); }
 
-  // From RESET to INIT; to ERR, which ends its connection; to RESET, which
-  // aborts it, unless it is ending already. Only a connection moves it to RTS.
-  // Of `config`, `access` counts, when a connection begins.
+  // Allowed are: from RESET to INIT; to ERR, which ends its connection; to
+  // RESET, which aborts its connection unless that is ending already. Only a
+  // connection moves it to RTS. Only `access` of `config` is used, when a
+  // connection begins.
   FlowResult Modify(QpState target, const QpConfig& config,
                     FlowSink& sink) override;
   void Reconfigure(const QpConfig& config) override { config_ = config; }
   const QpConfig& config() const override { return config_; }
-  // Of the TCP segments of its connections.
+  // The counters of the TCP segments of its connections.
   RequesterCounters counters() const override;
   void DescribeWork(Time now, FactWriter& facts) const override;
   void DescribeFailure(Failure& failure) const override;
-  // With its connection, if it has one.
+  // The image includes its connection, if it has one.
   void AppendImage(Time now, std::string& out) const override;
   bool LogInputs(std::shared_ptr<InputLog> log, Time now) override;
-  // Without a connection. REQUIRES: it is new.
+  // Restores it from an image without a connection. REQUIRES: it is new.
   ImageRefusal BecomeImage(std::span<const uint8_t> image, Time now);
 
-  // Its state now; state() is that of the last FlowResult.
+  // Its current state; state() is that of the last FlowResult.
   QpState core_state() const { return core_.state(); }
   const rdmap::Qp& core() const { return core_; }
 
@@ -86,9 +88,8 @@ class IwarpQp final : public EngineQp {
   // Null: it has none, or no longer.
   IwarpConnection* connection() const { return connection_; }
   void set_connection(IwarpConnection* connection);
-  // Memory for so many reads and atomics of the peer at a time: it is allocated
-  // when the first connection asks for it. REQUIRES: the state is RESET or
-  // INIT.
+  // Allocates memory for this many reads and atomics of the peer at a time, if
+  // there is less. REQUIRES: the state is RESET or INIT.
   void MakeRoomForReads(uint32_t reads);
 
  private:
@@ -102,7 +103,7 @@ class IwarpQp final : public EngineQp {
   rdmap::Qp core_;
   QpConfig config_;
   IwarpConnection* connection_ = nullptr;
-  RequesterCounters past_;  // of connections that it has no longer
+  RequesterCounters past_;  // of its earlier connections
 };
 
 }  // namespace urnic

@@ -1,8 +1,8 @@
 #pragma once
 
-// Frames of TCP that arrive: finds their connection, and gives it the segments
-// of a burst. Consecutive segments of one connection are settled together.
-// Token holder only; inline, for the loop that includes it.
+// Takes received TCP frames, finds the connection of each, and passes the
+// segments of a burst to it. Consecutive segments of one connection are settled
+// together. Token holder only; inline, for the loop that includes it.
 
 #include <span>
 #include <utility>
@@ -34,13 +34,13 @@ class IwarpReceiver {
   }
   bool serves() const { return connections_ != nullptr; }
 
-  // A frame that ParseFrame() has called kTcp. It lives until Finish().
-  // `checksum_verified`: see wire::ParseTcp().
-  // `Sink`: that of the burst. REQUIRES: serves()
+  // Takes a frame for which ParseFrame() has returned kTcp, and which lives
+  // until Finish(). `checksum_verified`: see wire::ParseTcp(). `Sink`: that of
+  // the burst. REQUIRES: serves()
   template <typename Sink>
   void OnFrame(const wire::FrameView& view, const ReceivedFrame& frame,
                bool checksum_verified, Time now) {
-    if constexpr (Sink::kTraces) segment_ = {};  // it may not be one
+    if constexpr (Sink::kTraces) segment_ = {};  // parsing may fail
     const RxVerdict verdict = Take<Sink>(view, frame, checksum_verified, now);
     sink_->FlowSink::Count(verdict);
     if constexpr (Sink::kTraces)
@@ -57,7 +57,7 @@ class IwarpReceiver {
     const FlowResult result = connection.FinishBurst<Sink>(*sink_);
     const IwarpQp* const qp = connection.qp();
     if (qp != nullptr && qp->srq != nullptr) qp->srq->ReportLimit();
-    // An answer shows that the neighbour takes our packets.
+    // An answer shows that the neighbour receives our packets.
     if (result.answered && connection.path().adjacency != nullptr) {
       connection.path().adjacency->Confirm(now);
     }
@@ -65,7 +65,7 @@ class IwarpReceiver {
   }
 
  private:
-  // Of the last one; null: none.
+  // The queue pair of the last segment; null: none.
   const IwarpQp* QpOfSegment() const {
     const bool is_current = current_ != nullptr &&
                             current_->tuple().local_port == segment_.dst_port &&
@@ -77,8 +77,9 @@ class IwarpReceiver {
                  bool checksum_verified, Time now) {
     const net::Host& host = network_->host();
     if (!host.IsOurVlan(view)) return RxVerdict::kForeignVlan;
-    // A port may also bring us frames for the MAC of the kernel, which may have
-    // the same address: a RST of ours would end its connection.
+    // A port may also receive frames for the kernel's MAC, and the kernel may
+    // have the same IP address: a RST of ours would end the kernel's
+    // connection.
     if (!host.IsLocal(view.dst) || view.eth->dst != host.mac()) {
       return RxVerdict::kNotForUs;
     }
@@ -119,7 +120,7 @@ class IwarpReceiver {
   TracedSink* const sink_;
   const Network* network_ = nullptr;
   ConnectionTable* connections_ = nullptr;
-  IwarpConnection* current_ = nullptr;  // its burst has begun
+  IwarpConnection* current_ = nullptr;  // its burst is not finished
   wire::TcpSegment segment_;  // of this frame: construction takes time
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Turns segments of iWARP connections into frames, for the port or for
-// ourselves. The counterpart of IwarpReceiver. Token holder only.
+// loopback. The counterpart of IwarpReceiver. Token holder only.
 
 #include <rte_mbuf.h>
 
@@ -27,8 +27,8 @@ class IwarpSender {
   IwarpSender(const IwarpSender&) = delete;
   IwarpSender& operator=(const IwarpSender&) = delete;
 
-  // True if there is no room for the flow's segments now: they go to
-  // ourselves, and the next iteration makes room.
+  // True if the flow uses loopback, which has no room now. The next iteration
+  // makes room.
   bool IsBlocked(const Flow& flow) const {
     const net::Path* const path = flow.common_path();
     return path != nullptr && path->loopback && tx_->loop_room() == 0;
@@ -36,7 +36,7 @@ class IwarpSender {
 
   // Sends up to `room` segments; returns how many were made. The caller settles
   // the connection. `sink`: that of the burst. REQUIRES: room <=
-  // tx->empty_frames(), and the port accepts as many.
+  // tx->empty_frames(), and the port accepts that many.
   template <typename Sink>
   uint32_t Send(IwarpConnection& connection, Time now, uint32_t room,
                 Sink& sink) {
@@ -55,7 +55,8 @@ class IwarpSender {
   }
 
  private:
-  // For shorter payloads, the sum is cheaper than what the drivers do instead.
+  // Below this payload, computing the checksum costs less than the work of the
+  // drivers that offload it.
   static constexpr uint32_t kWorthAsking = 512;
 
   // The program's memory, for IwarpConnection::WritePayload().
@@ -82,7 +83,7 @@ class IwarpSender {
         [&](std::span<uint8_t> payload) {
           return connection.WritePayload(slot, payload, Memory{memory_});
         });
-    // Its bytes cannot be made: the connection has been aborted.
+    // The payload cannot be read, so the connection has been aborted.
     if (bytes == 0) return;
     if (__builtin_expect(path.source_gone, 0)) {
       ++counters_->tx_source_gone;

@@ -1,5 +1,5 @@
-// An engine with iWARP that faces a stranger: at the other end of its ring is a
-// port from which the test sends segments of TCP.
+// An engine with iWARP whose peer is the test itself: it sends TCP segments
+// from the port at the other end of the ring.
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
@@ -29,7 +29,8 @@ constexpr uint16_t kPort = 7000;
 constexpr uint16_t kPeerPort = 3000;
 constexpr SeqNum kIss{5000};
 
-// A port, and the frames of TCP that it sends to a node and gets from it.
+// The port of the test, which sends TCP frames to a node and receives its
+// frames.
 class Stranger {
  public:
   Stranger(const std::string& dev, testing::NicNode& node)
@@ -39,7 +40,7 @@ class Stranger {
       std::this_thread::yield();
     }
   }
-  // From now on it has this address.
+  // From now on the stranger has this address.
   void MoveTo(const wire::Gid& address) {
     wire::PathHeaders headers;
     headers.src_mac = port_->mac();
@@ -90,7 +91,7 @@ class Stranger {
     ReleaseLcore();
     return Received();
   }
-  // What the node sends without being asked.
+  // The frames that the node has sent by itself.
   std::vector<Answer> Received() {
     for (int i = 0; i < 5; ++i) node_.engine().Progress();
     std::vector<Answer> list;
@@ -126,7 +127,7 @@ class IwarpWireTest : public ::testing::Test {
       std::span<const uint8_t> payload = {}) {
     return stranger_.Exchange(Stranger::Segment(flags, seq, ack), payload);
   }
-  // Without acknowledgements, which may have waited.
+  // The answers with data; acknowledgements may have been delayed.
   static std::vector<Stranger::Answer> WithData(
       std::vector<Stranger::Answer> answers) {
     std::erase_if(answers, [](const auto& a) { return a.bytes == 0; });
@@ -190,7 +191,7 @@ TEST_F(IwarpWireTest, AListenerAnswersOnlyHandshakes) {
   EXPECT_EQ(node_.connections().size(), 0u);
 }
 
-// Without seeing the connection, nobody can end it.
+// An attacker who does not see the connection cannot end it.
 TEST_F(IwarpWireTest, OnlyTheRightRstEndsAConnection) {
   const SeqNum next = Establish();
   auto answers = Exchange(wire::kTcpRst, kIss + 100);
@@ -201,7 +202,7 @@ TEST_F(IwarpWireTest, OnlyTheRightRstEndsAConnection) {
   EXPECT_EQ(node_.connections().size(), 1u);
   EXPECT_TRUE(Exchange(wire::kTcpRst, kIss + 1, next).empty());
   EXPECT_EQ(node_.connections().size(), 0u);
-  // No program has known of it.
+  // No program has got an event of it.
   EXPECT_TRUE(node_.told.empty());
 }
 
@@ -212,7 +213,7 @@ TEST_F(IwarpWireTest, BytesThatAreNoMpaRequestAreAnsweredByARst) {
   EXPECT_EQ(node_.connections().size(), 0u);
 }
 
-// Otherwise a few who never send a request would keep all others out.
+// Otherwise a few peers that never send a request would keep all others out.
 TEST_F(IwarpWireTest, WhoeverSaysNothingMakesRoomForOthers) {
   node_.Listen(kPort, /*backlog=*/2);
   SeqNum first_next;
@@ -239,8 +240,8 @@ TEST_F(IwarpWireTest, WhoeverSaysNothingMakesRoomForOthers) {
   EXPECT_EQ(node_.engine().counters().iwarp.silent_evicted, 1u);
 }
 
-// The first segments go back to where they came from. Meanwhile the router is
-// asked for, so that the connection follows when another one takes over.
+// The first segments go back to the sender's MAC. Meanwhile the engine resolves
+// the router, so that the connection follows when another router takes over.
 TEST_F(IwarpWireTest, AConnectionFromAfarFollowsItsRouter) {
   const wire::Gid router = wire::Gid::FromIpv4(0x0a010003);
   const net::Route route = {.prefix = wire::Gid::FromIpv4(0x0a020000),
@@ -312,7 +313,7 @@ TEST_F(IwarpWireTest, ARoutersReportMakesTheSegmentsOfItsConnectionSmaller) {
                                           wire::Be<uint16_t>(kPeerPort),
                                           wire::Be<uint32_t>(seq.value())};
   };
-  // A forger does not know what is under way.
+  // A forger does not know which segments are in flight.
   report.segment = segment(ours + 100000);
   EXPECT_TRUE(
       WithData(stranger_.Exchange(testing::TooBigFrame(report))).empty());
@@ -324,7 +325,7 @@ TEST_F(IwarpWireTest, ARoutersReportMakesTheSegmentsOfItsConnectionSmaller) {
     resent += part.bytes;
   }
   EXPECT_EQ(resent, sent[0].bytes);
-  // Others that begin to talk to the peer know it, too.
+  // New paths to the peer have this MTU, too.
   net::Path path;
   node_.Control([&](ConnectionTable&) {
     EXPECT_EQ(node_.network().FindPath({.local = node_.gid(), .remote = peer},
@@ -334,7 +335,7 @@ TEST_F(IwarpWireTest, ARoutersReportMakesTheSegmentsOfItsConnectionSmaller) {
   EXPECT_EQ(path.mtu, 1000u);
 }
 
-// Segments of TCP to the address may be for somebody else then.
+// Then TCP segments to this address may be for another owner of it.
 TEST(NoIwarpTest, WithoutIwarpSegmentsAreNotAnswered) {
   testing::EngineNode node("ring:noiw:a", 0x0a010001);
   Stranger stranger("ring:noiw:b", node);

@@ -28,7 +28,7 @@ constexpr uint64_t kGroupHash = 3;
 constexpr uint64_t kRudHash = 0x5275;
 constexpr uint64_t kWayHash = 4;
 
-// Zeroed memory that costs nothing until it is touched.
+// Maps zeroed memory, of which pages are only allocated when they are used.
 std::span<mem::MemoryRegion> MapRegions(uint32_t count, void** memory) {
   URNIC_CHECK(std::has_single_bit(count));
   void* at =
@@ -50,7 +50,7 @@ net::HostConfig HostConfigOf(const NetworkConfig& config, FrameKeeper* keeper) {
   return host;
 }
 
-// How long to look for the router of a new route.
+// How long to wait for an answer of the router of a new route.
 constexpr Duration kDetourTime = Duration::Seconds(3);
 
 LocalLessor NumbersOf(const NetworkConfig& config) {
@@ -63,7 +63,7 @@ Lessor* LessorOf(const NetworkConfig& config, LocalLessor& own) {
   return config.lessor != nullptr ? config.lessor : &own;
 }
 
-// What reads of a null region return.
+// The bytes that reads of a null region return.
 constexpr uint8_t kZeros[mem::MrTable::kNullPageBytes] = {};
 
 }  // namespace
@@ -258,8 +258,8 @@ void Network::FollowRoute(const net::Path& path, Time now) {
   }
 }
 
-// Without an answer the paths stay as they are. A sender that gets no answer
-// along its old path triggers another try (Suspect()).
+// If the neighbour has not answered, the paths do not change. A sender that
+// gets no answer along its old path starts another attempt (Suspect()).
 void Network::EndDetour(const Detour& detour, net::PathStatus status,
                         const net::Path& path) {
   const wire::Gid next_hop = detour.next_hop();
@@ -320,7 +320,7 @@ absl::Status Network::JoinGroupIn(Table& table, Member& member,
   const absl::StatusOr<bool> first = table.Join(member, group);
   if (!first.ok()) return first.status();
   if (*first && !host_.JoinGroup(group, now, *tx_)) {
-    // The groups of both tables together.
+    // The limit is for the groups of both tables together.
     (void)table.Leave(member, group);
     return Refusal(ErrorCode::kNoPlace,
                    absl::StrCat("all ", net::HostConfig{}.max_groups,

@@ -1,9 +1,9 @@
 #pragma once
 
-// A network that a NIC is in: our identity there (addresses, P_Keys), the paths
-// to others (neighbours, routes, groups, address handles), and the objects
-// behind its numbers (queue pairs, shared receive queues, keys). It has no part
-// in ports, bursts or completions; an engine runs it.
+// A network that a NIC belongs to: our identity in it (addresses, P_Keys), the
+// paths to others (neighbours, routes, groups, address handles), and the
+// objects that peers name by number (queue pairs, shared receive queues, keys).
+// It knows nothing of ports, bursts or completions; an engine runs it.
 //
 // A NIC has one network: the untagged one, or that of its port's VLAN.
 //
@@ -42,9 +42,10 @@ namespace urnic {
 
 class RudWindow;  // datapath/engine/rud_window.h
 
-// The status of a path for a caller. INVALID_ARGUMENT: IPv4 and IPv6 mixed;
-// NOT_FOUND: the source is not ours; UNAVAILABLE: no route; DEADLINE_EXCEEDED:
-// no answer; RESOURCE_EXHAUSTED: too many neighbours or questions.
+// Translates the status of a path. INVALID_ARGUMENT: IPv4 and IPv6 mixed;
+// NOT_FOUND: the source is not our address; UNAVAILABLE: no route;
+// DEADLINE_EXCEEDED: no answer; RESOURCE_EXHAUSTED: too many neighbours or
+// questions.
 absl::Status ToStatus(net::PathStatus status);
 
 class Network {
@@ -63,8 +64,8 @@ class Network {
   // The queue pairs of RoCE, by the numbers in their packets.
   NumberTable<RoceQp>& qps() { return qps_; }
   const NumberTable<RoceQp>& qps() const { return qps_; }
-  // Those of iWARP. No packet bears their numbers, which only programs see. So
-  // they may be equal to numbers of RoCE, and are not leased.
+  // The queue pairs of iWARP. Only programs see their numbers, and no packet
+  // contains them. So they are not leased, and may be equal to numbers of RoCE.
   NumberTable<EngineQp>& iwarp_qps() { return iwarp_qps_; }
   const NumberTable<EngineQp>& iwarp_qps() const { return iwarp_qps_; }
   NumberTable<SharedReceiveQueue>& srqs() { return srqs_; }
@@ -72,11 +73,11 @@ class Network {
   NumberTable<RudWindow>& rud_windows() { return rud_windows_; }
   // The contexts of all windows. Allocated when it is first asked for.
   rud::ContextPool& rud_contexts();
-  // The RNIC has recovered: packets from before are for no context any more.
+  // The RNIC has recovered: packets sent before that match no context any more.
   // REQUIRES: there are no windows.
   void OnRecovery();
 
-  // iWARP. The key is secret: initial sequence numbers depend on it.
+  // iWARP. The connection key is secret: initial sequence numbers depend on it.
   bool serves_iwarp() const { return iwarp_; }
   const iwarp::Options& iwarp_options() const { return iwarp_options_; }
   const ConnectionLimits& connection_limits() const {
@@ -84,8 +85,8 @@ class Network {
   }
   const NumberKey& connection_key() const { return connection_key_; }
 
-  // `config.number` is ignored: the network draws one. Null: there are as many
-  // as NetworkLimits says, or no number is left or can be leased.
+  // `config.number` is ignored: the network draws one. Null: there are max_srqs
+  // queues, or no number is left or can be leased.
   SharedReceiveQueue* CreateSrq(const SharedReceiveQueue& config);
   // REQUIRES: no queue pair uses it, except XRC queue pairs, which stop using
   // it.
@@ -100,20 +101,19 @@ class Network {
   RxVerdict OnFrame(const wire::FrameView& view, RxVerdict shape,
                     const ReceivedFrame& frame, Time now);
 
-  // Sets our addresses. A path from a removed address does not change, and
-  // works again when the address is back. Meanwhile packets along it are lost
-  // (tx_source_gone), as on a host without the address: requests of RC fail
-  // after their retries, and datagrams complete but do not arrive. Packets for
-  // a removed address are not for us (kNotForUs). Groups stay joined. New
-  // addresses are announced.
+  // Sets our addresses. A path from a removed address remains, and works again
+  // when the address is back. Meanwhile its packets are lost (tx_source_gone),
+  // as on a host without the address: requests of RC fail after their retries,
+  // and datagrams complete but do not arrive. Packets to a removed address get
+  // the verdict kNotForUs. Groups stay joined. New addresses are announced.
   void SetAddresses(std::vector<net::LocalAddress> addresses, Time now);
-  // Announces our addresses to all neighbours when the port has come up.
+  // Announces our addresses to all neighbours. Call it when the port comes up.
   void Announce() { host_.Announce(*tx_); }
 
   // QP1: the handlers of management datagrams by class, and sending.
   GsiPort& gsi() { return gsi_; }
   const GsiPort& gsi() const { return gsi_; }
-  // A datagram for QP1 and one of our addresses.
+  // Processes a datagram for QP1 at one of our addresses.
   RxVerdict OnManagementPacket(const wire::FrameView& view,
                                const RxPacket& packet, Time now);
 
@@ -125,26 +125,28 @@ class Network {
     return host_.Find(query, now, out);
   }
   // Asks for the path to a GID. `waiter` is called once, by the holder of the
-  // token, possibly within this call; with kNoAnswer when `timeout` has passed.
-  // Returns 0 if there are too many questions; then nothing was asked.
+  // token, possibly within this call. It gets kNoAnswer when `timeout` has
+  // passed. Returns 0 if there are too many questions; then `waiter` is not
+  // called.
   net::QuestionId Ask(const net::PathQuery& query, net::PathWaiter* waiter,
                       Time now, Duration timeout);
   // Cancels the question: `waiter` will not be called.
   void Cancel(net::QuestionId id) { host_.Cancel(id); }
   // Packets along the path were not answered in time.
   void Suspect(const net::Path& path, Time now);
-  // As Host: of a frame for which OnFrame() has returned kRudFragments.
+  // As net::Host: takes the datagram of a frame for which OnFrame() has
+  // returned kRudFragments.
   net::Host::Datagram TakeDatagram(std::span<uint8_t> out) {
     return host_.TakeDatagram(out);
   }
   uint32_t DrawIdentification() { return host_.DrawIdentification(); }
 
-  // The path to the sender of a frame, whose MAC is remembered as if it had
-  // asked for ours: we are about to answer.
+  // The path back to the sender of a frame that we are about to answer. The
+  // sender's MAC is remembered as if it had asked for ours.
   net::Path PathBack(const wire::FrameView& view, Time now);
-  // Call this when a queue pair, or another user, starts to use the path. Since
-  // the path was found, its source may have been removed, or its route may have
-  // changed.
+  // Call this when a queue pair, or another user, starts to use the path. It
+  // takes over what has changed since the path was found: its source may have
+  // been removed, or its route may have changed.
   void Adopt(net::Path& path, Time now);
   // From now on the paths of `users` change like those of queue pairs: see
   // SetAddresses() and SetRoutes(). REQUIRES: RemovePathUsers() before the end
@@ -154,21 +156,21 @@ class Network {
     std::erase(path_users_, users);
   }
 
-  // A connection has found that packets to `remote` of more than `mtu` bytes do
-  // not arrive. The paths of others do not change; those that are found from
-  // now on do.
+  // A connection has found that packets of more than `mtu` bytes do not reach
+  // `remote`. Existing paths do not change; paths found from now on have this
+  // MTU.
   void LearnPathMtu(const wire::Gid& remote, uint32_t mtu, Time now);
-  // A segment of TCP from `peer` had no checksum.
+  // A TCP segment from `peer` had no finished checksum.
   [[gnu::cold]] void TellOfUnfinishedChecksum(const wire::Gid& peer) const;
   // Reports of routers about TCP segments go to `reports`, inside OnFrame().
   // Null: they are ignored. REQUIRES: null before the end of `reports`.
   void ReportTcpTo(net::TcpReports* reports) { tcp_reports_ = reports; }
 
   // Sets the routes. Some paths of connected queue pairs, address handles and
-  // other users may now lead through another neighbour. Such a path stays as it
-  // is until the new neighbour has answered, and then changes. A path without a
-  // route stays as it is. REQUIRES: as many as a net::RouteTable takes, each
-  // valid
+  // other users may now lead through another neighbour. Such a path changes
+  // when the new neighbour has answered. A path that has no route any more does
+  // not change. REQUIRES: each route is valid, and a net::RouteTable has room
+  // for all
   void SetRoutes(std::span<const net::Route> routes, Time now);
 
   // Creates an address handle. Returns its number for urnic_sq_wqe.to, for
@@ -178,9 +180,9 @@ class Network {
   void DestroyAh(uint32_t number) { address_handles_.Remove(number); }
   const AddressTable& address_handles() const { return address_handles_; }
 
-  // Joins a queue pair to a group; a second call has no effect. The network is
-  // told when the first queue pair joins, when it asks, and when the last one
-  // leaves (IGMP, MLD). Errors of Groups::Join().
+  // Joins a queue pair to a group; a second call has no effect. Routers and
+  // switches are told (IGMP, MLD) when the first queue pair joins, when they
+  // ask, and when the last one leaves. Errors: those of GroupsOf::Join().
   absl::Status JoinGroup(RoceQp& qp, const wire::Gid& group, Time now) {
     return JoinGroupIn(groups_, qp, group, now);
   }
@@ -206,8 +208,8 @@ class Network {
 
   // --- Time ------------------------------------------------------------------
 
-  // When OnTimer() is due. UpdateDeadline() includes the handlers of QP1, which
-  // are also called by other code.
+  // When OnTimer() is due. Call UpdateDeadline() after calls of a handler of
+  // QP1 from outside, which may change its deadline.
   Time next_deadline() const { return deadline_; }
   void UpdateDeadline();
   void OnTimer(Time now);
@@ -223,10 +225,10 @@ class Network {
   void LeaveAllGroupsIn(Table& table, Member& member, Time now);
   // Passes answers to their waiters, and counts what the host has given up.
   void DeliverAnswers(Time now);
-  // Counts the path MTUs that have shrunk, and tells of them.
+  // Counts the path MTUs that have shrunk, and reports them.
   void TellOfMtus();
 
-  // All paths that wait for the answer of the same next hop.
+  // All paths that wait for an answer of the same new next hop.
   class Detour final : public net::PathWaiter {
    public:
     Detour(Network* network, const wire::Gid& next_hop)
@@ -240,14 +242,14 @@ class Network {
     Network* const network_;
     const wire::Gid next_hop_;
   };
-  // Visits the paths of connected queue pairs, address handles, and others that
-  // have asked for it.
+  // Visits the paths of connected queue pairs, address handles, and
+  // path_users_.
   template <typename F>
   void ForEachPath(F&& f);
-  // If another neighbour should now take the packets of the path, asks for it.
+  // If the path now leads through another neighbour, asks for that neighbour.
   void FollowRoute(const net::Path& path, Time now);
-  // Destroys `detour`. If there was an answer, moves its paths to the
-  // neighbour.
+  // Ends `detour`. If the neighbour has answered, the paths of `detour` lead
+  // through it from now on.
   void EndDetour(const Detour& detour, net::PathStatus status,
                  const net::Path& path);
 
@@ -280,7 +282,7 @@ class Network {
   net::Host host_;
   GsiPort gsi_;
   std::vector<std::unique_ptr<Detour>> detours_;
-  Time deadline_ = Time::Infinite();      // the first of host_ and gsi_
+  Time deadline_ = Time::Infinite();      // the earliest of host_ and gsi_
   std::unique_ptr<uint8_t[]> null_sink_;  // for writes to null regions
 };
 

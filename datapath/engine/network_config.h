@@ -32,25 +32,25 @@ struct NetworkConfig {
   uint16_t vlan = 0;     // net/vlan.h
   uint32_t mtu = 0;      // bytes of an IP packet
   uint32_t ordinal = 0;  // of the NIC (transport/base/numbers.h)
-  // Leases QPNs, SRQNs and keys; outlives the network. Null: the network may
-  // use all numbers of the ordinal.
+  // Leases QPNs, SRQNs and keys to the network, and outlives it. Null: the
+  // network may use all numbers of the ordinal.
   Lessor* lessor = nullptr;
   std::vector<net::LocalAddress> addresses;
   // The P_Key table. QP1 uses all of it; every other queue pair uses one entry.
   std::vector<uint16_t> pkeys = {0xffff};
   NetworkLimits limits;
-  NumberKey number_key;  // the order of QPNs, SRQNs and keys
+  NumberKey number_key;  // determines the order of QPNs, SRQNs and keys
   uint64_t seed = 0;     // random: see net::HostConfig
-  // Whether the network has iWARP connections (connection_table.h). If not,
-  // segments of TCP to our addresses are for others (kTcp).
+  // Whether the network has iWARP connections (connection_table.h). If not, TCP
+  // segments to our addresses are counted as kTcp, and not answered.
   bool iwarp = false;
   iwarp::Options iwarp_options = {};
   ConnectionLimits connections;
   // Called by the holder of the token for each destination in use whose path
   // MTU has shrunk (net/path_mtu.h). May be null.
   std::function<void(const net::PathMtuCache::Change&)> on_path_mtu = nullptr;
-  // Called by the holder of the token for each segment of TCP whose checksum
-  // the peer left to an offload. May be null.
+  // Called by the holder of the token for each TCP segment whose checksum was
+  // left to an offload and never computed. May be null.
   std::function<void(const wire::Gid& peer)> on_unfinished_checksum = nullptr;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Finds objects by their number (transport/base/numbers.h). The table grows by
-// segments, so a table of few objects is small (16 KB), and a table of many
-// never pauses to move them: an Add() moves at most two pointers.
+// segments. So a table of few objects is small (16 KB), and growing never needs
+// a pause to move all entries: an Add() moves at most two pointers.
 
 #include <algorithm>
 #include <cstdint>
@@ -38,9 +38,8 @@ class NumberTable {
     return entry.number == number ? entry.object : nullptr;
   }
 
-  // Draws a number that no object has and for which `is_busy(number)` is false.
-  // None: there are `max` objects, or all numbers that are or could be leased
-  // are busy.
+  // Draws an unused number for which `is_busy(number)` is false. None: there
+  // are `max` objects, or all numbers that are or could be leased are busy.
   template <typename IsBusy>
   std::optional<uint32_t> Draw(IsBusy&& is_busy) {
     if (size_ == max_) return std::nullopt;
@@ -60,9 +59,9 @@ class NumberTable {
     return std::nullopt;
   }
 
-  // Makes a place for a number that was not drawn here. False: the number is in
-  // use, there are `max` objects, or another number shares its place even in
-  // the largest table.
+  // Makes a place for a number that Draw() has not returned. False: the number
+  // is in use, there are `max` objects, or another number has the same place
+  // even in the largest table.
   bool MakeRoomFor(uint32_t number) {
     if (size_ == max_) return false;
     const auto taken = [&] { return At(slots_.Of(number)).object != nullptr; };

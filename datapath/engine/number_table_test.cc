@@ -108,7 +108,7 @@ TEST_F(NumberTableTest, NumbersAreDrawnFromTheLeaseUntilItIsUsedUp) {
     ASSERT_TRUE(range.Has(thing->number)) << n;
   }
   EXPECT_EQ(Make(table), nullptr);
-  // Numbers that are given back, or leased later, are used.
+  // Numbers that are returned, or leased later, are used.
   Destroy(table, things_.begin()->first);
   EXPECT_NE(Make(table), nullptr);
   EXPECT_EQ(Make(table), nullptr);

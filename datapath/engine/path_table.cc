@@ -78,7 +78,7 @@ void PathTable::LetGo(Destination& destination, ReadyList<Flow>& ready) {
     RoceQp& qp = *(from_first ? first : in_turn).Pop().qp;
     --path.waiting;
     qp.Grant(path.NextGrant());
-    qp.OnDoorbell();  // it has more to send than an acknowledgement
+    qp.OnDoorbell();  // it has more than an acknowledgement to send
     ready.Push(qp);
   }
 }

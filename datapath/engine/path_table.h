@@ -2,13 +2,13 @@
 
 // The destinations of an engine's queue pairs. All queue pairs of RC to one
 // address share a window (cc::SharedPath), and wait here when it is full. They
-// are let go in turn, so that each gets as much as the others. Of two that are
-// let go, one had a single request and nothing under way when it began to wait,
-// if there is such a one: so a small message waits for a burst of another queue
-// pair, and not for one of each.
+// continue in turn, so that each gets the same share. Queue pairs that began to
+// wait with a single request and nothing in flight have a list of their own,
+// and every second turn. So a small message waits for a burst of one other
+// queue pair, not of all.
 //
 // Thread: the holder of the engine's token. Joining and leaving are control
-// calls, and allocate; waiting and letting go do not.
+// calls, and allocate; Wait() and LetGo() do not.
 
 #include <array>
 #include <cstdint>
@@ -21,9 +21,9 @@
 
 namespace urnic {
 
-// A destination, as long as a queue pair uses it.
+// A destination. It exists while a queue pair uses it.
 struct Destination {
-  using Key = std::array<uint8_t, 32>;  // our address, and the other
+  using Key = std::array<uint8_t, 32>;  // our address and the remote one
   explicit Destination(const Key& key) : key(key) {}
 
   const Key key;
@@ -31,7 +31,7 @@ struct Destination {
   // path.waiting counts the queue pairs in both lists.
   ReadyList<PathWaiter> first;  // PathWait::kFirst
   ReadyList<PathWaiter> in_turn;
-  bool first_next = true;  // one of `first` goes next
+  bool first_next = true;  // the next turn belongs to `first`
   Time compare_at;  // when our clock is compared with the wall clock again
 };
 
@@ -43,29 +43,32 @@ class PathTable {
   PathTable(const PathTable&) = delete;
   PathTable& operator=(const PathTable&) = delete;
 
-  // What the port holds.
+  // How many packets the port can hold.
   void SetPortRoom(uint32_t packets) { room_.packets = packets; }
 
-  // The queue pair shares the window to where its path leads now. REQUIRES: it
-  // has left other destinations.
+  // From now on the queue pair shares the window of the destination of its
+  // path. REQUIRES: it has left its previous destination.
   void Join(RoceQp& qp);
-  // Returns the destination, where others may be let go; null: nobody uses it
-  // any more, or the queue pair had not joined.
+  // Returns the destination, for LetGo(): others may continue now. Null: it was
+  // destroyed, because no other queue pair uses it, or the queue pair had not
+  // joined one.
   Destination* Leave(RoceQp& qp);
   // Whether the queue pair has joined the destination of its path.
   static bool Follows(const RoceQp& qp);
 
-  // FlowResult::waits. A queue pair that waits already keeps its place.
+  // Carries out FlowResult::waits. A queue pair that already waits keeps its
+  // place.
   static void Wait(RoceQp& qp, PathWait how);
-  // Adds the round trips of all destinations, also of those that were left.
+  // Adds the round trips of all destinations, including those that are gone.
   void AddRoundTrips(cc::RoundTripCounts& to) const;
 
-  // FlowResult::lets_go: moves those that may send now to `ready`.
+  // Carries out FlowResult::lets_go: moves the queue pairs that may send now to
+  // `ready`.
   static void LetGo(Destination& destination, ReadyList<Flow>& ready);
 
  private:
   cc::PortRoom room_;
-  cc::RoundTripCounts left_;  // of destinations that nobody uses any more
+  cc::RoundTripCounts left_;  // of destinations that are gone
   std::map<Destination::Key, Destination> destinations_;
 };
 

@@ -45,7 +45,7 @@ class PathTableTest : public ::testing::Test {
   void Wait(size_t i, PathWait how = PathWait::kInTurn) {
     PathTable::Wait(*qps_[i], how);
   }
-  // The numbers of those that are let go, in order.
+  // The numbers of the queue pairs that may continue, in order.
   std::vector<uint32_t> LetGo() {
     PathTable::LetGo(*qps_[0]->destination, ready_);
     std::vector<uint32_t> numbers;
@@ -102,7 +102,7 @@ TEST_F(PathTableTest, EveryOtherOneHadLittleToSend) {
   for (int i = 0; i < 4; ++i) {
     for (const uint32_t number : LetGo()) {
       order.push_back(number);
-      qps_[number]->JoinPath(&path());  // gives its grant back
+      qps_[number]->JoinPath(&path());  // returns its grant
     }
   }
   EXPECT_THAT(order, ElementsAre(2, 0, 3, 1));

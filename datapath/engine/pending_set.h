@@ -1,12 +1,13 @@
 #pragma once
 
-// The places of the queue pairs that were posted to while the token was taken:
-// three levels of 64-bit words. A look costs one load, and draining costs only
-// for the marks that are set. Any thread marks; the token holder drains.
+// The places of the queue pairs that were posted to while another thread held
+// the token: a bitmap of three levels of 64-bit words. To see whether it is
+// empty costs one load, and draining costs only for the marks that are set. Any
+// thread marks; the token holder drains.
 //
 // Segments are added as places are used, and are never removed. So a set of few
-// places is small, and a set of 2^21 grows without moving a word that a thread
-// may mark.
+// places is small, and the set grows to 2^21 places without moving a word that
+// another thread may be marking.
 
 #include <bit>
 #include <cstdint>
@@ -16,12 +17,12 @@
 
 namespace urnic {
 
-// `kLeafWords`: words of the lowest level for each bit of the middle one; one
-// cache line, which is read as a whole.
+// `kLeafWords`: words of the lowest level for each bit of the middle one. They
+// fill one cache line, which is read as a whole.
 template <template <typename> class Atomic, uint32_t kLeafWords = 8>
 class PendingSet {
  public:
-  // Places of one segment, and of all: 32768 and 2^21.
+  // Places of one segment (32768), and of all segments (2^21).
   static constexpr uint32_t kSegmentPlaces = 64 * 64 * kLeafWords;
   static constexpr uint32_t kMaxPlaces = 64 * kSegmentPlaces;
 
@@ -36,8 +37,8 @@ class PendingSet {
     }
   }
 
-  // Marks from the leaf up, so that a drain that sees a bit finds the marks
-  // below it. REQUIRES: there is room for the place.
+  // Sets the bits from the lowest level up, so that a drain that sees a bit
+  // also sees the marks below it. REQUIRES: there is room for the place.
   void Mark(uint32_t place) {
     const uint32_t top = place / kSegmentPlaces;
     const uint32_t word = place % kSegmentPlaces / 64;

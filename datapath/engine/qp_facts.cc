@@ -15,13 +15,14 @@
 namespace urnic {
 namespace {
 
-// Until it expires. Not there: the timer is not running.
+// Adds the time until the timer expires; no fact if it is not running.
 void AddTimer(Time due, Time now, FactWriter& facts) {
   if (due.IsInfinite()) return;
   facts.Add("timer-us", std::max<int64_t>((due - now).ns(), 0) / 1000);
 }
 
-// "8-16us:120 16-32us:3": so many took so long. Not there: none was measured.
+// "8-16us:120 16-32us:3": 120 round trips took 8 to 16 us. No fact if none was
+// measured.
 void AddRoundTrips(const cc::RoundTripCounts& trips, FactWriter& facts) {
   std::string text;
   for (size_t i = 0; i != trips.counts.size(); ++i) {
@@ -54,7 +55,8 @@ void AddFault(const mem::MrTable& mrs, mem::MemFault fault,
   access.region_length = region->length;
 }
 
-// The list of a request, and the domain for which its keys must be valid.
+// The scatter/gather list of a request, and the domain for which its keys must
+// be valid.
 struct MemoryList {
   std::span<const urnic_sge> sges;
   uint32_t rights = 0;
@@ -80,7 +82,7 @@ FailedAccess ElementOf(const MemoryList& list, size_t index,
   return access;
 }
 
-// The first element whose key is at fault.
+// The first element whose key does not allow the access.
 std::optional<FailedAccess> WrongElement(const MemoryList& list) {
   for (size_t i = 0; i != list.sges.size(); ++i) {
     if (list.sges[i].length == 0) continue;
@@ -90,8 +92,8 @@ std::optional<FailedAccess> WrongElement(const MemoryList& list) {
   return std::nullopt;
 }
 
-// If the keys are right, the memory itself cannot be accessed. In a list of
-// several, it is not known which.
+// If all keys allow the access, the memory itself cannot be accessed. In a list
+// of several elements it is unknown which one.
 std::optional<FailedAccess> FailedElement(const MemoryList& list) {
   if (const auto wrong = WrongElement(list)) return wrong;
   if (list.sges.size() != 1) return std::nullopt;
@@ -112,7 +114,7 @@ void AddKeys(std::span<const urnic_sge> list, Failure& failure) {
   for (const urnic_sge& sge : list) failure.keys.push_back(sge.lkey);
 }
 
-// What the peer was asked for, unless it was a send.
+// The memory of the peer that the request names; none for a send.
 std::optional<FailedAccess> RemoteAccess(const RequestKind& kind,
                                          const urnic_sq_wqe& wqe,
                                          std::span<const urnic_sge> list) {
@@ -128,12 +130,12 @@ std::optional<FailedAccess> RemoteAccess(const RequestKind& kind,
   return access;
 }
 
-// Of the send request whose completion was taken last.
+// Describes the send request that has just completed.
 void DescribeSend(const WorkQueues& of, Failure& failure) {
   const uint32_t index = of.sq_head - 1;
   const auto wqe = of.sq.Read<urnic_sq_wqe>(index);
   const RequestKind* const kind = FindRequest(wqe.opcode);
-  // The program may already have posted another one in its place.
+  // The program may already have posted another request in its place.
   if (wqe.wr_id != failure.wr_id || kind == nullptr) return;
   failure.operation = kind->name;
   const std::vector<urnic_sge> list = ListOf(of, wqe, index);
@@ -153,13 +155,14 @@ void DescribeSend(const WorkQueues& of, Failure& failure) {
   }
 }
 
-// Of the receive request that was taken last, if that is the one.
+// Describes the receive request that was taken last, if it is the failed one.
 void DescribeReceive(const WorkQueues& of, Failure& failure) {
   failure.operation = "receive";
   if (of.rq.last_wr_id() != failure.wr_id || of.rq.ring() == nullptr) return;
   AddKeys(of.rq.last(), failure);
   const uint32_t pd = of.limits.xrc ? of.rq.ring()->pd() : of.limits.pd;
-  // If no key is at fault, it may have been another request with this wr_id.
+  // If all keys allow the access, another request with this wr_id may have
+  // failed.
   if (failure.code == ErrorCode::kLocalProtection)
     failure.access = WrongElement({of.rq.last(), mem::kLocalWrite, pd, of.mrs});
 }
@@ -227,7 +230,7 @@ void DescribeRefused(const RefusedAccess& refused, const mem::MrTable& mrs,
 
 namespace {
 
-// What both sides agreed on.
+// Adds what both sides have negotiated.
 void AddSetUp(const iwarp::SetUp& set_up, FactWriter& facts) {
   const mpa::Agreement& agreed = set_up.agreement();
   facts.Add("mpa-revision", agreed.revision);

@@ -25,15 +25,15 @@ class Qp;
 class IwarpConnection;
 
 void DescribeWork(const rc::Qp& qp, Time now, FactWriter& facts);
-// Of a TCP connection, without those of its queue pair.
+// The facts of a TCP connection, without those of its queue pair.
 void DescribeWork(const IwarpConnection& connection, Time now,
                   FactWriter& facts);
 
-// A TCP connection with the set-up of MPA, without its addresses.
+// Describes a TCP connection and the set-up of MPA, without its addresses.
 void DescribeTcp(const IwarpConnection& connection, Time now,
                  FactWriter& facts);
 
-// What only RC has of a requester.
+// Adds the members of Failure that only an RC requester has.
 void DescribeRequester(const rc::Qp& qp, Failure& failure);
 
 // The queues of a queue pair of any transport.
@@ -44,16 +44,16 @@ struct WorkQueues {
   uint32_t sq_head;  // the next request to complete
   const RecvQueue& rq;
 };
-// A work request has failed, which completes now: which operation it was, and
-// its memory, as far as that is known.
+// Describes the work request that has failed and completes now: its operation,
+// and its memory if that is known.
 void DescribeRequest(const WorkQueues& of, Failure& failure);
-// An access of the peer was refused.
+// Describes an access of the peer that this host has refused.
 void DescribeRefused(const RefusedAccess& refused, const mem::MrTable& mrs,
                      Failure& failure);
-// ... or an access of ours, by the peer.
+// Describes an access of this host that the peer has refused.
 void DescribeRefusedByPeer(const RefusedAccess& refused, Failure& failure);
 
-// All counters of a list, as "rx-packets" for rx_packets.
+// Adds all counters of a list, rx_packets as "rx-packets".
 template <typename Counters>
 void AddCounters(const Counters& counters, FactWriter& facts) {
   ForEachCounter(counters, [&](std::string name, uint64_t value, const char*) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The queue pairs of each service: a RoceQp around a transport's core, and no
-// larger than that. Only the engine includes this file, so a change to a
-// core recompiles nothing above the engine (tests/lint).
+// The queue pairs of each service of RoCE: a RoceQp around the core of a
+// transport. Only the engine includes this file, so a change to a core
+// recompiles nothing above the engine (tests/lint).
 
 #include <bit>
 #include <memory>
@@ -34,7 +34,7 @@ struct CoreAndMemory {
       : core(config.limits, config.sq, recv_queue, mrs, &pool->counters()) {}
 
   Core core;
-  // Nothing is acknowledged, so a core counts nothing.
+  // Counted here, because these cores count nothing: nothing is acknowledged.
   uint64_t packets_sent = 0;
   uint64_t bytes_sent = 0;
 };
@@ -48,8 +48,8 @@ struct CoreAndMemory<rc::Qp> {
              std::span(records.get(), config.sq.entries()),
              std::span<rc::ReplaySlot>(), recv_queue, mrs, pool) {}
 
-  // Memory for reads and atomics of the peer is allocated when a program asks
-  // for it: at most 7 KB. Most programs ask for little, and some for none.
+  // Memory for reads and atomics of the peer, at most 7 KB, is allocated when a
+  // program asks for it. Most programs need little, and some none.
   void MakeRoomForReads(uint32_t reads) {
     if (reads <= core.replay_capacity()) return;
     const uint32_t slots = std::bit_ceil(reads);
@@ -66,7 +66,7 @@ struct CoreAndMemory<rc::Qp> {
 template <typename Core>
 class QpOf final : public RoceQp {
  public:
-  // RC and the ends of XRC, which are RC with another header.
+  // RC, and both ends of XRC, which is RC with an additional header.
   static constexpr bool kIsRc = std::is_same_v<Core, rc::Qp>;
   static constexpr bool kIsUc = std::is_same_v<Core, uc::Qp>;
 
@@ -149,11 +149,11 @@ class QpOf final : public RoceQp {
     if constexpr (std::is_same_v<Core, ud::Qp>) {
       core().OnNoPath(slot);
     } else {
-      URNIC_CHECK(false);  // its packets go along the queue pair's path
+      URNIC_CHECK(false);  // its packets use the queue pair's path
     }
   }
 
-  // For inspection.
+  // For queries and tests.
   const Core& core() const { return transport_.core; }
 
   const QpConfig& config() const override { return core().config(); }
@@ -218,7 +218,7 @@ class QpOf final : public RoceQp {
   }
 
  private:
-  // A core's sink for completions.
+  // A sink for the completions of a core.
   template <typename Sink>
   struct Writer {
     void Sent(const SendCompletion& done) { sink.WriteSent(qp, done); }
@@ -242,8 +242,8 @@ class QpOf final : public RoceQp {
   // REQUIRES: RC, and is_logged_.
   RcInputTap& tap() { return static_cast<RcInputTap&>(*tap_); }
 
-  // Calls f(calls) with what has the calls of the core: the core itself, or the
-  // tap of a queue pair that is logged.
+  // Calls f(calls) with the core, or with its tap, which has the same calls, if
+  // the queue pair is logged.
   template <typename F>
   [[gnu::always_inline]] decltype(auto) Calls(F&& f) {
     if constexpr (kIsRc) {
@@ -257,7 +257,7 @@ class QpOf final : public RoceQp {
     const Psn answered = AnsweredUpTo();
     FlowResult result = OneBurst(packets, now, sink);
     if constexpr (kIsRc) {
-      // What was held, and is due now.
+      // Packets that the core held back, and that are due now.
       while (const uint32_t due = core().TakeDue(sink.due())) {
         const QpEvent event = result.event;
         sink.BeginDue(*this, due);
@@ -277,7 +277,8 @@ class QpOf final : public RoceQp {
     core().OnBurst(packets, now, sink);
     sink.Execute(core());
     if constexpr (kIsUc) {
-      // Only the first one: the peer may send as many as it likes.
+      // Only the first refused access is reported: the peer may send any
+      // number.
       if (__builtin_expect(core().TakeFirstRefused(), 0))
         sink.OnFailed(FailureOf(ErrorCode::kLocalAccess, *this));
     }
@@ -292,8 +293,8 @@ class QpOf final : public RoceQp {
     Writer<Sink> writer{*this, sink, {}};
     return core().Settle({}, writer);
   }
-  // RC. They are compiled in a file of their own (qp_logged.cc): a function of
-  // the core that has two callers is not inlined.
+  // For RC. These are compiled in a file of their own (qp_logged.cc), because
+  // the compiler does not inline a function of the core that has two callers.
   template <typename Sink>
   [[gnu::cold]] FlowResult LoggedBurst(std::span<const RxPacket> packets,
                                        Time now, Sink& sink);
@@ -311,7 +312,8 @@ class QpOf final : public RoceQp {
     }
   }
 
-  // The progress of acknowledgements; constant if nothing is answered.
+  // The first PSN that is not acknowledged; constant for services without
+  // acknowledgements.
   Psn AnsweredUpTo() const {
     if constexpr (kIsRc) {
       return core().send_state().una_psn;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The place of each queue pair of an engine in its PendingSet. Places are as
-// low as possible, so that marks and looks touch little memory.
+// Gives each queue pair of an engine its place in the PendingSet. Places are as
+// low as possible, so that marking and draining touch little memory.
 
 #include <cstdint>
 #include <deque>
@@ -55,7 +55,7 @@ class QpPlaces {
     uint32_t next_free = kNone;
   };
 
-  std::deque<Place> places_;  // growing moves no element
+  std::deque<Place> places_;  // elements do not move when it grows
   uint32_t first_free_ = kNone;
   uint32_t count_ = 0;
 };

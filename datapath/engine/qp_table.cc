@@ -187,12 +187,12 @@ void QpTable::AdoptPath(RoceQp& qp) {
   if (qp.state() < QpState::kRtr || qp.service() == QpService::kUd) return;
   network_->Adopt(qp.path, *parts_.now);
   if (!IsRc(qp)) return;
-  // It is known once the device works, which it does now.
+  // The size of the ring is known when the device works, which it does by now.
   parts_.flows->SetPortRoom(parts_.port->info().rx_ring);
   parts_.flows->JoinPath(qp);
 }
 
-// Its counters are in the image.
+// The image includes its counters.
 std::string QpTable::Extract(RoceQp* qp) {
   std::string image;
   qp->AppendImage(*parts_.now, image);
@@ -226,7 +226,7 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
   FlowResult result = qp->Settle(*parts_.sink);
   // The owner was told of the failure before the move.
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(*qp);
-  // Transmit() finds what was posted meanwhile.
+  // Requests may have been posted meanwhile; Transmit() finds them.
   result.has_work |= result.state < QpState::kSqe;
   parts_.flows->Apply(*qp, result);
   return qp;

@@ -4,7 +4,7 @@
 // tables of their numbers belong to the network (Network::qps(), iwarp_qps()),
 // because numbers are the network's.
 //
-// Thread: the holder of the engine's token; of control calls, one inside an
+// Thread: the holder of the engine's token; control calls are made inside an
 // Engine::ControlScope.
 
 #include <atomic>
@@ -63,8 +63,8 @@ class QpTable {
 
   // `config.limits.qpn` is ignored: the network draws the number. The table
   // owns the queue pair. RESOURCE_EXHAUSTED: the network has max_qps queue
-  // pairs, or the connection manager holds all numbers that are left.
-  // UNIMPLEMENTED: kIwarp, and the network does not serve it.
+  // pairs, or the connection manager holds all remaining numbers.
+  // UNIMPLEMENTED: the service is kIwarp, which the network does not serve.
   absl::StatusOr<EngineQp*> Create(EngineQpConfig config);
   // What a queue pair of these sizes needs in EngineQpConfig::place.
   static EngineQpBytes BytesOf(QpService service, uint32_t sq_entries,
@@ -77,35 +77,35 @@ class QpTable {
   // SetPath() comes before RTR.
   void Modify(EngineQp& qp, QpState target, const QpConfig& config);
 
-  // From now on the queue pair sends along `path`. In a state that sends, the
-  // path follows what has changed since it was found (Network::Adopt()).
+  // From now on the queue pair sends along `path`. In a state that sends, this
+  // also takes over what has changed since the path was found
+  // (Network::Adopt()).
   void SetPath(RoceQp& qp, const net::Path& path);
 
   // Removes the queue pair from this engine, deletes it and returns its image
-  // (transport/work/image.h), so that it can continue elsewhere. The next
-  // engine sends what the queue pair still owes its peer; frames that are
-  // already built are sent from here. The queue pair leaves its multicast
-  // groups.
+  // (transport/work/image.h), so that it can continue elsewhere. Frames that
+  // are already built are sent from here; the next engine sends what the queue
+  // pair still owes its peer. The queue pair leaves its multicast groups.
   std::string Extract(RoceQp* qp);
-  // Makes a queue pair from an image, with the number in `config.limits`, which
-  // the mover has drawn and leased elsewhere, and with `path`. The rings of
-  // `config` are those that the queue pair had. `config.srq` of an XRC target
-  // is the shared queue that its current receive comes from, if it has one.
-  // REQUIRES: what the image does not carry exists: keys under their numbers,
-  // and shared queues at the position that they had.
-  // ALREADY_EXISTS: the number is in use; RESOURCE_EXHAUSTED: the network has
-  // max_qps queue pairs, or the number has no free place in the table;
-  // INVALID_ARGUMENT: the image is refused, with the reason.
+  // Makes a queue pair from an image and `path`. Its number is that of
+  // `config.limits`, which the caller has drawn and leased elsewhere. The rings
+  // of `config` are those that the queue pair had. `config.srq` of an XRC
+  // target is the shared queue that its current receive comes from, if it has
+  // one. REQUIRES: what the image does not carry exists: keys with their
+  // numbers, and shared queues at the position that they had. ALREADY_EXISTS:
+  // the number is in use; RESOURCE_EXHAUSTED: the network has max_qps queue
+  // pairs, or the number has no free place in the table; INVALID_ARGUMENT: the
+  // image is refused, with the reason.
   absl::StatusOr<RoceQp*> Insert(EngineQpConfig config, const net::Path& path,
                                  std::span<const uint8_t> image);
 
-  // The same for a queue pair of iWARP and its connection, if it has one, which
-  // is deleted without a word to its peer. FAILED_PRECONDITION, and nothing has
-  // changed: see ConnectionTable::Extract().
+  // The same for a queue pair of iWARP and its connection, if it has one. The
+  // connection is deleted, and its peer is not told. FAILED_PRECONDITION, and
+  // nothing has changed: see ConnectionTable::Extract().
   absl::StatusOr<std::string> Extract(IwarpQp* qp);
-  // `connection` says where an image with a connection goes on: its path, ports
-  // and owner. Attributes for later connections are Reconfigure()'s. Also
-  // fails as ConnectionTable::Insert() does.
+  // `connection` has the new path, ports and owner of the connection, if the
+  // image has one. Reconfigure() sets the attributes for later connections. Has
+  // the errors of ConnectionTable::Insert(), too.
   absl::StatusOr<IwarpQp*> Insert(EngineQpConfig config,
                                   ConnectionTable& connections,
                                   const ConnectConfig& connection,
@@ -113,8 +113,8 @@ class QpTable {
 
   // Appends images of queue pairs (transport/work/image.h), from `place` on,
   // until there are `enough` bytes. Returns the place to continue from; none:
-  // that was all. A queue pair that is created between two calls may be left
-  // out.
+  // there are no more. A queue pair that is created between two calls may be
+  // left out.
   std::optional<uint32_t> AppendImages(uint32_t place, size_t enough,
                                        std::string& out) const;
 
@@ -131,7 +131,7 @@ class QpTable {
  private:
   absl::StatusOr<EngineQp*> CreateIwarp(EngineQpConfig config);
   absl::StatusOr<EngineQp*> CreateRud(EngineQpConfig config);
-  // How many of its kind were created.
+  // The counter of created queue pairs of its service.
   uint64_t& CreatedLike(const EngineQp& qp) const;
   absl::Status InsertIwarp(IwarpQp& qp, ConnectionTable& connections,
                            const ConnectConfig& connection,
@@ -142,7 +142,7 @@ class QpTable {
   Qp* Enlist(QpPtr<Qp> qp, NumberTable<Qp>& numbers);
   // Removes `qp` from all tables, and deletes it.
   void Remove(EngineQp* qp);
-  // RoCE: sends what it owes its peer, before it stops answering.
+  // RoCE: sends the responses that it owes its peer, before it stops answering.
   void SendOwed(EngineQp& qp);
   void AdoptPath(RoceQp& qp);
 

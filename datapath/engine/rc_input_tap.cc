@@ -25,8 +25,8 @@ RcInputTap::RcInputTap(std::shared_ptr<InputLog> log, rc::Qp* core, Time now)
 
 // --- Segments ----------------------------------------------------------------
 
-// An image does not carry packets that are held, nor how a queue pair waits for
-// its path, nor how late its timer is.
+// An image cannot express packets that are held back, a queue pair that waits
+// for its path, or an overdue timer.
 bool RcInputTap::CanBeginSegment(Time now) const {
   const rc::SendState& send = core_.send_state();
   return send.recovery == nullptr && !core_.responder().holds() &&
@@ -42,7 +42,7 @@ void RcInputTap::Begin(Time now) {
 void RcInputTap::BeginSegment(Time now) {
   StartSegment(rc::kInputLayout);
   core_.ForgetWhatImagesOmit();
-  core_.Grant(0);  // the path counts what is under way now, as in a replay
+  core_.Grant(0);  // the path counts what is in flight now, as in a replay
   const CallNow call = call_now();
   AddImage(BodyOf(call), [&](std::span<uint8_t> to) {
     return rc::ExtractImage(core_, now, to);
@@ -61,8 +61,8 @@ void RcInputTap::BeginSegment(Time now) {
 void RcInputTap::Prepare() {
   AddPath(core_.send_state().path);
   AddChangedKeys();
-  // In ERR all that is posted is flushed. Otherwise it matters whether there is
-  // more to send.
+  // In ERR all posted requests are flushed. Otherwise calls only look whether
+  // there is more to send.
   if (core_.state() == QpState::kErr) return AddRequests(Producer());
   AddRequestsFor(0);
 }
@@ -85,7 +85,8 @@ void RcInputTap::AddPath(const cc::SharedPath* path) {
                                    count * sizeof(changed[0])}});
 }
 
-// What the call leaves is not news for the next one.
+// Remembers how the call has left the path, so that the next call only logs the
+// changes of others.
 void RcInputTap::NotePath() {
   const cc::SharedPath* const path = core_.send_state().path;
   if (path != nullptr) path_ = rc::PathNow(*path);
@@ -110,8 +111,8 @@ void RcInputTap::AddPackets(std::span<const RxPacket> packets) {
   }
 }
 
-// The next entries of the receive ring: as many as these packets can use, and
-// those that a message behind a gap may look at.
+// Logs the next entries of the receive ring: as many as these packets can use,
+// and those that messages behind a gap may use.
 void RcInputTap::AddReceives(std::span<const RxPacket> packets) {
   if (std::ranges::none_of(packets, TakesReceive)) return;
   const RecvRing* const ring = core_.responder().recv_queue().ring();
@@ -135,7 +136,8 @@ void RcInputTap::CallWith(Input call, uint8_t small, const QpConfig& config) {
 void RcInputTap::End() { (void)End(FlowResult{.state = core_.state()}); }
 
 FlowResult RcInputTap::End(const FlowResult& result) {
-  // What was flushed because the call failed, or was begun nevertheless.
+  // The requests that were flushed because the queue pair failed in this call,
+  // or that the call has begun.
   const rc::SendState& send = core_.send_state();
   AddRequests(send.head);
   AddRequests(send.next);
@@ -202,11 +204,11 @@ void RcInputTap::OnGatherFault(const TxSlot& slot) {
 
 void RcInputTap::Modify(QpState target, const QpConfig& config) {
   Prepare();
-  // RESET and ERR drop all that is posted.
+  // RESET and ERR discard all posted requests.
   AddRequests(Producer());
   CallWith(Input::kModify, static_cast<uint8_t>(target), config);
   core_.Modify(target, config);
-  // RESET drops what was posted.
+  // RESET discards the posted requests.
   if (target == QpState::kReset) ForgetRequests();
   End();
 }
@@ -219,7 +221,8 @@ void RcInputTap::Reconfigure(const QpConfig& config) {
 }
 
 void RcInputTap::Join(cc::SharedPath* path) {
-  // It leaves one path, and then joins the other: a replay has only one.
+  // Log that it leaves its path, and then that it joins the other one: a replay
+  // has only one path.
   Prepare();
   Call(Input::kJoin, 0);
   core_.Join(nullptr);

@@ -14,11 +14,11 @@ namespace urnic {
 
 class RcInputTap final : public InputTap {
  public:
-  // `core` outlives the tap. The log begins with its state now, or at the next
-  // call when it can.
+  // `core` outlives the tap. The log begins with an image of the core, as soon
+  // as one can be made.
   RcInputTap(std::shared_ptr<InputLog> log, rc::Qp* core, Time now);
 
-  // See QpOf::OneBurst(). `due`: the packets come from TakeDue().
+  // See QpOf::OneBurst(). `due`: TakeDue() has returned the packets.
   template <typename Sink, typename Writer>
   FlowResult OnBurst(std::span<const RxPacket> packets, bool due, Time now,
                      Sink& sink, Writer& writer) {
@@ -58,7 +58,7 @@ class RcInputTap final : public InputTap {
   void Reconfigure(const QpConfig& config);
   void Join(cc::SharedPath* path);
   void Grant(uint32_t packets);
-  // The core has room for so many reads of the peer.
+  // The core has room for `slots` reads and atomics of the peer now.
   void OnReplaySlots(uint32_t slots);
 
  private:
@@ -88,9 +88,10 @@ class RcInputTap final : public InputTap {
   SendAt send_at() const override {
     return {core_.send_state().head, core_.send_state().next};
   }
-  // Before a call with a time: begins a segment, if it is time for one.
+  // Comes before each call with a time: begins a segment of the log, if it is
+  // time for one.
   void Begin(Time now);
-  // Before any call: what others have changed.
+  // Comes before each call: logs what others have changed since the last one.
   void Prepare();
   void CallWith(rc::Input call, uint8_t small, const QpConfig& config);
   FlowResult End(const FlowResult& result);
@@ -106,7 +107,7 @@ class RcInputTap final : public InputTap {
 
   rc::Qp& core_;
   rc::PathNow path_;         // as the last call left it
-  bool path_known_ = false;  // to the segment
+  bool path_known_ = false;  // the segment of the log has it
 };
 
 }  // namespace urnic

@@ -75,7 +75,7 @@ Time Reactor::PrepareToSleep() {
     const bool worked = turn.Iterate();
     const Time now = due = engine_.Now();
     if (worked || (turn.WorkLeft() && !turn.PortBlocked())) return;
-    // A peer that starts to fetch again raises no wake-up.
+    // If the port is blocked: no wake-up says that the peer fetches again.
     const bool can_be_woken =
         (armed_ || engine_.port().wait_fd() < 0) && !turn.PortBlocked();
     due = std::min(can_be_woken ? Time::Infinite() : now + kSleepPolled,

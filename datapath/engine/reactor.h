@@ -1,8 +1,8 @@
 #pragma once
 
 // The runner of a program that has its own loop around poll(), select() or
-// epoll. The loop tells it when to run the engine, and it tells the loop how
-// long it may sleep. It uses no thread of ours.
+// epoll. The loop decides when the engine runs, and the reactor tells the loop
+// how long it may sleep. It needs no additional thread.
 //
 //   for (;;) {
 //     while (reactor->RunOnce()) {
@@ -51,12 +51,12 @@ class Reactor final : public Runner {
   void BeforeRelease(bool work_left, Time next_deadline) override {
     sleeper_.BeforeRelease(work_left, next_deadline);
   }
-  // A sleeping thread does not stop the loop from running.
+  // Nothing to do: the loop runs whether or not other threads sleep.
   void HandOver() override {}
 
   Engine& engine_;
   Sleeper sleeper_;
-  const int epoll_fd_;  // of the sleeper's and the port's
+  const int epoll_fd_;  // watches the sleeper's descriptor and the port's
   bool armed_ = false;  // token holder: the port raises wake-ups
 };
 

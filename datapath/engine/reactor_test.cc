@@ -1,5 +1,5 @@
-// The engine under the program's own loop: what the reactor tells the loop is
-// enough to run it. One thread.
+// The engine under the program's own loop, which only uses what the reactor
+// returns. One thread.
 
 #include "datapath/engine/reactor.h"
 
@@ -66,8 +66,8 @@ class ReactorTest : public ::testing::Test {
       if (due > node_.engine().Now()) return due;
     }
   }
-  // Runs, and sleeps as long as it may, until work has completed. On a busy
-  // machine the sender waits for its pace, or for a probe.
+  // Runs, and sleeps as long as allowed, until work has completed. On a busy
+  // machine the sender may wait for its pacing, or for a probe.
   urnic_cqe RunUntilCompletion() {
     urnic_cqe cqe = {};
     for (;;) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The nodes that have something to send, in turn: a queue through the nodes
+// A queue of the nodes that have something to send, linked through the nodes
 // themselves. Node has members `Node* ready_next` and `bool ready`, which
 // belong to the list. One thread (the token holder).
 
@@ -11,7 +11,7 @@ class ReadyList {
  public:
   bool empty() const { return head_ == nullptr; }
 
-  // A node that is in the list already keeps its place.
+  // A node that is already in the list keeps its place.
   void Push(Node& node) {
     if (node.ready) return;
     node.ready = true;
@@ -26,13 +26,13 @@ class ReadyList {
     return node;
   }
 
-  // The node was passed over; Restore() puts it in front of all that wait now.
-  // REQUIRES: it has just been popped.
+  // Skips the node for now: Restore() puts it back in front of all nodes that
+  // wait. REQUIRES: it has just been popped.
   void PassOver(Node& node, ReadyList& passed_over) {
     node.ready = true;
     passed_over.Append(node);
   }
-  // Puts the nodes that were passed over back in front, in their order.
+  // Puts the skipped nodes back in front, in their order.
   void Restore(ReadyList& passed_over) {
     if (passed_over.empty()) return;
     passed_over.tail_->ready_next = head_;
@@ -41,7 +41,7 @@ class ReadyList {
     passed_over.head_ = nullptr;
   }
 
-  // Takes time in proportion to the list's length. Leaves alone a node that is
+  // Takes time in proportion to the list's length. Does nothing if the node is
   // not in the list.
   void Remove(Node& node) {
     if (!node.ready) return;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Frames that arrive, from the port and from ourselves: bursts are steered, and
-// consecutive packets of one queue pair go to it together. Token holder only;
-// inline, for the loop that includes it.
+// Receives bursts of frames, from the port and from loopback. It steers each
+// frame, and passes consecutive packets of one queue pair to it together. Token
+// holder only; inline, for the loop that includes it.
 
 #include <rte_mbuf.h>
 
@@ -32,7 +32,7 @@ namespace urnic {
 
 class Receiver {
  public:
-  // All outlive the receiver, which takes the frames to ourselves from `tx`.
+  // All outlive the receiver. Loopback frames come from `tx`.
   Receiver(Port* port, TransmitQueue* tx, FlowScheduler* flows,
            TracedSink* sink, EngineCounters* counters, Witness witness)
       : port_(port),
@@ -53,15 +53,14 @@ class Receiver {
     steering_.Serve(network);
     rud_.Serve(network);
   }
-  // From now on segments of TCP are for these connections; null: for none.
+  // From now on TCP segments go to these connections; null: to none.
   void ServeTcp(const Network* network, ConnectionTable* connections) {
     iwarp_.Serve(network, connections);
     steering_.LeaveTcp(connections != nullptr);
   }
 
-  // Receives one burst from ourselves and one from the port (BurstLimit). True
-  // if there was anything. Advances `now` to what `clock()` says if there are
-  // frames of the port.
+  // Receives one burst from loopback and one from the port (BurstLimit). True
+  // if there was a frame. If the port had frames, sets `now` to `clock()`.
   template <typename Clock>
   bool Receive(Time& now, Clock&& clock) {
     bool worked = false;
@@ -75,15 +74,17 @@ class Receiver {
     }
     const uint32_t count = port_->Receive(frames_, limit_.frames());
     if (count == 0) return worked;
-    // What this thread has sent, or what else ran on its CPU, took time. Round
-    // trips would look shorter than they are, and the shortest is remembered.
+    // Time has passed since `now`: this thread has sent, or another one ran on
+    // its CPU. With the old time round trips would look too short, and the
+    // shortest is remembered.
     now = clock();
     ProcessFrames(count, now);
     return true;
   }
 
-  // Frees processed frames, except those in custody (FrameCustody). Called when
-  // no one waits for us, and at the end.
+  // Frees processed frames, except those in custody (FrameCustody). Called
+  // before the next burst is received, not on the way to an answer, and at the
+  // end.
   void FreeReceived() {
     if (count_ == 0) return;
     tx_->Recycle(frames_, count_);
@@ -202,8 +203,8 @@ class Receiver {
         if (ring != nullptr) SharedReceiveQueue::Of(*ring).ReportLimit();
       }
     }
-    // An answer shows that the neighbour takes our packets, so it need not be
-    // probed.
+    // An answer shows that the neighbour receives our packets, so it need not
+    // be probed.
     if (result.answered && qp.path.adjacency != nullptr) {
       qp.path.adjacency->Confirm(now);
     }

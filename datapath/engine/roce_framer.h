@@ -24,16 +24,17 @@ class RoceFramer {
  public:
   // --- Out -----------------------------------------------------------------
 
-  // Builds the frame, except for the ICRC of a short payload, which Seal()
-  // adds. False: the payload's memory is not mapped.
+  // Builds the frame. Seal() adds the ICRC later if the payload is short.
+  // False: the payload's memory is not mapped.
   static bool Build(RocePath& path, AddressSpace& memory, const TxSlot& slot,
                     rte_mbuf* frame) {
     return HashesOnTheWay(slot) ? BuildHashed(path, memory, slot, frame)
                                 : BuildPlain(path, memory, slot, frame);
   }
 
-  // The ICRC of a small packet is computed in a second pass. Directly after the
-  // stores of the headers its loads would stall: 13 ns a packet instead of 6.
+  // Adds the ICRC of a small packet, in a second pass over the burst. Directly
+  // after the stores of the headers, the loads would stall: 13 ns a packet
+  // instead of 6.
   static void Seal(RocePath& path, const TxSlot& slot, rte_mbuf* frame) {
     if (HashesOnTheWay(slot)) return;
     uint8_t* const start = rte_pktmbuf_mtod(frame, uint8_t*);
@@ -46,17 +47,17 @@ class RoceFramer {
 
   // --- In ------------------------------------------------------------------
 
-  // True if the packet has the addresses and the framing of a connected queue
-  // pair's path.
+  // True if the frame comes from the peer of a connected queue pair: its
+  // addresses and its framing are those of the path.
   static bool IsFromPeer(const RocePath& path, const wire::FrameView& view) {
     return view.framing == path.headers.framing() && view.src == path.remote &&
            view.dst == path.local;
   }
 
-  // The running ICRC up to the BTH, if the frame has the headers of an earlier
-  // one from the path's peer; otherwise null. Such a frame is plain
-  // (wire::PlainHeaders), complete, of our VLAN and without a congestion mark.
-  // REQUIRES: frame.size() >= sizeof(wire::PlainHeaders).
+  // Returns the running ICRC up to the BTH, if the frame has the same headers
+  // as an earlier one from the path's peer; otherwise null. Such a frame is
+  // plain (wire::PlainHeaders), complete, of our VLAN and without a congestion
+  // mark. REQUIRES: frame.size() >= sizeof(wire::PlainHeaders).
   static const uint32_t* FindKnown(const RocePath& path,
                                    std::span<const uint8_t> frame) {
     const auto& [eth, ip, udp] =
@@ -72,8 +73,9 @@ class RoceFramer {
     return path.received.Find(reinterpret_cast<const uint8_t*>(&ip));
   }
 
-  // Also keeps the headers of a peer's packet for FindKnown(). REQUIRES: the
-  // frame was parsed, is of our VLAN, and IsFromPeer() said `from_peer`.
+  // Checks the ICRC, and keeps the headers of a peer's packet for FindKnown().
+  // REQUIRES: the frame was parsed and is of our VLAN; `from_peer` is the
+  // result of IsFromPeer().
   static bool IcrcIsRight(RocePath& path, const wire::FrameView& view,
                           bool from_peer) {
     if (__builtin_expect(!from_peer || view.framing != wire::Framing::kIpv4 ||
@@ -98,7 +100,7 @@ class RoceFramer {
     return slot.payload_bytes >= kHashOnTheWay && slot.segment_count == 1;
   }
 
-  // From the BTH to the padding.
+  // The number of bytes from the BTH to the end of the padding.
   static uint32_t CoveredBytes(const TxSlot& slot) {
     return slot.header_bytes + slot.payload_bytes + slot.pad_bytes;
   }
@@ -129,11 +131,11 @@ class RoceFramer {
       }
       at += segment.bytes;
     }
-    std::memset(at, 0, 4);  // the padding; the ICRC follows or overwrites
+    std::memset(at, 0, 4);  // the padding; the ICRC follows or overwrites it
     return true;
   }
 
-  // The running ICRC up to the BTH of a frame with its headers.
+  // The running ICRC over a frame's headers, up to the BTH.
   static uint32_t PrefixOfSent(RocePath& path, const TxSlot& slot,
                                const uint8_t* frame) {
     const wire::HeaderTemplate& headers = path.headers;
@@ -150,7 +152,7 @@ class RoceFramer {
     uint32_t hash = wire::IcrcExtend(
         PrefixOfSent(path, slot, rte_pktmbuf_mtod(frame, const uint8_t*)),
         slot.headers, slot.header_bytes);
-    // Whole words first. The word that the padding completes is copied, padded
+    // Whole words first. The last word, which has padding, is copied, padded
     // and hashed separately.
     const uint32_t words = slot.payload_bytes & ~3u;
     const auto* source =

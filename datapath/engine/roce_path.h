@@ -32,7 +32,7 @@ class IcrcPrefixCache {
 
  private:
   static constexpr size_t kEntries = 4;
-  uint16_t lengths_[kEntries] = {};  // no real one is 0
+  uint16_t lengths_[kEntries] = {};  // 0: unused; no packet has this length
   uint32_t states_[kEntries] = {};
 };
 
@@ -41,9 +41,10 @@ class IcrcPrefixCache {
 // not be parsed or hashed again.
 class PeerHeaderCache {
  public:
-  // Null: no kept packet had these headers. The UDP checksum, which the ICRC
-  // does not cover, is not compared. REQUIRES: the addresses are those of the
-  // path, and the UDP length matches the IPv4 length.
+  // The running ICRC over these headers; null: no kept packet had them. The UDP
+  // checksum, which the ICRC does not cover, is not compared. REQUIRES: the
+  // addresses are those of the path, and the UDP length matches the IPv4
+  // length.
   const uint32_t* Find(const uint8_t* headers) const {
     const Entry& entry = entries_[PlaceOf(headers)];
     return entry.begin == Word(headers, kBegin) &&
@@ -53,7 +54,8 @@ class PeerHeaderCache {
                ? &entry.state
                : nullptr;
   }
-  // REQUIRES: the same, and the headers are valid.
+  // Keeps the running ICRC of these headers. REQUIRES: the same as for Find(),
+  // and the headers are valid.
   void Keep(const uint8_t* headers, uint32_t state) {
     if (fragment_ != Word(headers, kFragment) ||
         ports_ != Word(headers, kPorts)) {
@@ -67,14 +69,14 @@ class PeerHeaderCache {
   }
 
  private:
-  // Four bytes each.
+  // The offsets of words of four bytes.
   static constexpr size_t kBegin = 0;     // version, TOS, length
   static constexpr size_t kFragment = 4;  // identification, flags, offset
   static constexpr size_t kSum = 8;       // TTL, protocol, checksum
   static constexpr size_t kPorts = sizeof(wire::Ipv4);
 
-  // The part that depends on the packet's length. Unused entries begin with
-  // zero, as no header does.
+  // The part that depends on the packet's length. `begin` of an unused entry is
+  // zero, which no header begins with.
   struct Entry {
     uint32_t begin = 0;
     uint32_t sum = 0;

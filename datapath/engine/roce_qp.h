@@ -1,9 +1,8 @@
 #pragma once
 
-// A queue pair of RoCE, of any service: its packets name it by its number, and
-// it has a path. The object itself has a class for its service (qp_of.h). Only
-// the engine sees that class, so a change to a transport does not recompile the
-// verbs.
+// A queue pair of RoCE, of any service. Packets name it by its number, and it
+// has a path. Each service has a derived class (qp_of.h). Only the engine sees
+// that class, so a change to a transport does not recompile the verbs.
 
 #include <cstdint>
 #include <memory>
@@ -31,7 +30,7 @@ struct PathWaiter {
   RoceQp* const qp;
   PathWaiter* ready_next = nullptr;
   bool ready = false;
-  bool first = false;  // in which of the lists
+  bool first = false;  // in the list Destination::first, not in_turn
 };
 
 // Created and destroyed through QpTable. Thread: the token holder.
@@ -41,7 +40,7 @@ class RoceQp : public EngineQp {
   // service of RoCE. `pool` is for RC and XRC.
   static QpPtr<RoceQp> Create(const EngineQpConfig& config, mem::MrTable* mrs,
                               rc::RecoveryPool* pool);
-  // Of such a queue pair: see EngineQpPlace.
+  // The memory that such a queue pair needs: see EngineQpPlace.
   static EngineQpBytes BytesOf(QpService service, uint32_t sq_entries);
 
   // REQUIRES: is_roce_qp().
@@ -49,7 +48,7 @@ class RoceQp : public EngineQp {
 
   // The transport service of its packets.
   wire::Service wire_service() const { return wire_service_; }
-  // The P_Key that its packets bear.
+  // The P_Key of its packets.
   uint16_t pkey() const { return pkey_; }
   uint32_t xrc_domain() const { return xrc_domain_; }
 
@@ -65,7 +64,7 @@ class RoceQp : public EngineQp {
   virtual void OnMarked(const RxPacket& packet, Time now) = 0;
   // Handles a congestion notification packet of the peer; returns its verdict.
   virtual RxVerdict OnCnp(Time now) = 0;
-  // Fills up to slots.size() packets; returns how many.
+  // Makes up to slots.size() packets to send; returns how many.
   virtual uint32_t Transmit(Time now, std::span<TxSlot> slots) = 0;
   // The memory of a packet from Transmit() is not mapped. That packet and the
   // later ones are not sent.
@@ -92,7 +91,7 @@ class RoceQp : public EngineQp {
   }
   // XRC targets, before BecomeImage(): sets the ring of the current receive.
   void TakeFrom(RecvRing& ring) { receives_.queue.Use(&ring); }
-  // XRC: the ring is about to be destroyed; stops using it.
+  // XRC: stops using the ring, which is about to be destroyed.
   void LetGoOf(const RecvRing& ring) {
     if (receives_.queue.ring() != &ring) return;
     receives_.queue.Reset();
@@ -114,9 +113,9 @@ class RoceQp : public EngineQp {
   const uint32_t xrc_domain_;
 
  public:
-  uint64_t packets_received = 0;  // those that it was given, of any verdict
+  uint64_t packets_received = 0;  // passed to OnBurst(), with any verdict
   RocePath path;                  // begins a cache line
-  // PathTable: whose window the queue pair shares; null: none.
+  // The destination whose window the queue pair shares (PathTable); null: none.
   Destination* destination = nullptr;
   PathWaiter path_waiter = {.qp = this};
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Turns packets of queue pairs into RoCE frames, for the port or for ourselves.
-// The counterpart of steering; another wire would have its own sender. Token
+// Turns packets of queue pairs into RoCE frames, for the port or for loopback.
+// The counterpart of Steering; other wires have senders of their own. Token
 // holder only. The code for connected queue pairs is inline, for the loop that
 // includes it.
 
@@ -37,14 +37,14 @@ class RoceSender {
   // object.
   void Serve(Network* network) { network_ = network; }
 
-  // True if there is no room for the queue pair's packets now: they go to
-  // ourselves, and the next iteration makes room.
+  // True if the queue pair may use loopback, which has no room now. The next
+  // iteration makes room.
   bool IsBlocked(const RoceQp& qp) const {
     return MayLoop(qp) && tx_->loop_room() == 0;
   }
-  // Slots for the queue pair to fill and then pass to Send(): as many as there
-  // is room for, up to `wanted`. REQUIRES: wanted <= tx->empty_frames(), and
-  // the port accepts as many.
+  // Returns up to `wanted` slots, if there is room. The queue pair fills them,
+  // and the caller then passes them to Send(). REQUIRES: wanted <=
+  // tx->empty_frames(), and the port accepts that many.
   std::span<TxSlot> Slots(const RoceQp& qp, uint32_t wanted) {
     return {slots_, MayLoop(qp) ? std::min(wanted, tx_->loop_room()) : wanted};
   }
@@ -79,7 +79,7 @@ class RoceSender {
   }
 
  private:
-  // Any datagram may go to ourselves.
+  // Any datagram may use loopback.
   static bool MayLoop(const RoceQp& qp) {
     return qp.path.loopback || qp.service() == QpService::kUd;
   }
@@ -107,7 +107,8 @@ class RoceSender {
     return false;
   }
 
-  // For unusual paths. False: the frame cannot be sent and was freed.
+  // Treats multicast, and paths whose source address is gone. False: the frame
+  // cannot be sent and was freed.
   [[gnu::cold]] bool GoesOut(const net::Path& path, rte_mbuf* frame) {
     if (path.source_gone) {
       ++counters_->tx_source_gone;
@@ -117,7 +118,7 @@ class RoceSender {
     if (path.multicast) LoopMulticast(path, frame);
     return true;
   }
-  // Sends a copy of the frame to ourselves if a local queue pair has joined.
+  // Loops back a copy of the frame if a local queue pair has joined the group.
   void LoopMulticast(const net::Path& path, const rte_mbuf* frame) {
     if (network_->groups().MembersOf(path.remote).empty()) return;
     if (!tx_->PushCopyToOurselves(frame)) ++counters_->tx_copies_lost;

@@ -1,6 +1,6 @@
 #pragma once
 
-// A runner runs the engine while no thread of the program is inside
+// A runner runs the engine while no thread of the program does
 // (docs/design/0002-the-token.md). An engine has at most one runner. Without a
 // runner it stands still between the program's calls.
 //
@@ -29,14 +29,15 @@ class Runner {
   // Token holder: a thread of the program polls at the time `now`.
   virtual void OnProgramPoll(Time now) = 0;
   // Token holder, before it releases the token, except at the end of the
-  // runner's own turn. There is something to do now (`work_left`), or nothing
-  // before `next_deadline`.
+  // runner's own turn. `work_left`: there is something to do now. Otherwise
+  // there is nothing to do before `next_deadline`.
   virtual void BeforeRelease(bool work_left, Time next_deadline) = 0;
   // Any thread: the program is about to sleep and stops polling.
   virtual void HandOver() = 0;
 
-  // The runner takes turns, so no work may wait for the program's next poll.
-  // Any thread; without the token the value may be slightly old.
+  // True while the runner takes turns: the program may not poll again, so no
+  // work may wait for its next poll. Any thread; without the token the value
+  // may be slightly old.
   bool active() const { return active_.load(std::memory_order_acquire); }
 
  protected:

@@ -1,5 +1,5 @@
-// A queue pair whose data another flow carries, as a connection does for a
-// queue pair of iWARP.
+// A queue pair that is served by another flow, as a queue pair of iWARP is by
+// its connection.
 
 #include <gtest/gtest.h>
 

@@ -12,10 +12,11 @@ namespace urnic {
 
 struct SharedReceiveQueue;
 
-// As EngineEvents (completion_queue.h).
+// Events of a shared receive queue. The rules of EngineEvents
+// (completion_queue.h) apply.
 class SrqEvents {
  public:
-  // Fewer requests are left than the limit that was set.
+  // The queue has fewer requests than its limit.
   virtual void OnSrqLimit(SharedReceiveQueue& srq) = 0;
   // XRC: its completion queue has lost an entry, so it accepts no more
   // messages.
@@ -29,14 +30,15 @@ class SrqEvents {
 struct SharedReceiveQueue {
   RecvRing ring;  // first: see Of()
   uint32_t number = 0;
-  // XRC: where receives complete, and the domain whose queue pairs may name it.
+  // XRC: the queue for completions of its receives, and the domain whose queue
+  // pairs may use it.
   CompletionQueue* cq = nullptr;
   uint32_t xrc_domain = 0;
   bool failed = false;
   SrqEvents* events = nullptr;
   void* owner = nullptr;
 
-  // After a burst: raises the event of the limit, if it is due.
+  // Called after a burst: raises the event of the limit, if it is due.
   void ReportLimit() {
     if (__builtin_expect(!ring.TakeLimitReached(), 1)) return;
     if (events != nullptr) events->OnSrqLimit(*this);

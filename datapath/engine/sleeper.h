@@ -1,7 +1,7 @@
 #pragma once
 
-// The sleep of a runner: until a planned time, unless a thread leaves work or
-// an earlier deadline, or wakes the runner.
+// The sleep of a runner. It ends at a planned time, or earlier if another
+// thread leaves work or an earlier deadline, or calls Wake().
 
 #include "transport/base/time.h"
 

@@ -11,12 +11,12 @@
 //   - Polling that finds no packet is evidence against it, and the next try
 //     needs twice as many packets.
 //   - If this thread was preempted while it polled, another thread needs the
-//     CPU. Then there is none to spare for a second, whatever the affinity mask
-//     says (riostream between two processes on two CPUs: 66 us for a write
-//     instead of 190).
+//     CPU. Then the policy assumes for a second that no CPU is spare, whatever
+//     the affinity mask says (riostream between two processes on two CPUs:
+//     66 us for a write instead of 190).
 //
-// A port that cannot wake us is checked every millisecond, which shows nothing
-// about the succession: the packets found may be all that the peer could send
+// A port that cannot wake us is checked every millisecond. How quickly its
+// packets follow each other is unknown: the peer may have sent all that it can
 // without an answer. A packet found there earns one try.
 //
 // The effect: a server that sleeps while its memory is read or written gets
@@ -43,8 +43,8 @@ class SpinPolicy {
     since_sleep_ += count;
   }
 
-  // Nothing has arrived since `last_work`; `previous` is the time of the look
-  // before this one. True if polling may go on.
+  // Nothing has arrived since `last_work`; `previous` is the time of the
+  // previous check. True if the thread may continue to poll.
   bool MaySpin(Time now, Time previous, Time last_work) {
     if (now - previous > kPreempted) {
       Forget(std::max(needed_, kNeededWhenPreempted));
@@ -62,10 +62,11 @@ class SpinPolicy {
     return false;
   }
 
-  // This thread polls at the moment: the peer need not kick.
+  // This thread polls at the moment, so the peer need not send a kick.
   bool spinning() const { return evidence_ >= needed_; }
 
-  // A sleep of this length is over. `polled`: a packet would not have ended it.
+  // A sleep of this length is over. `polled`: packets could not have ended it,
+  // because the port cannot wake us.
   void OnSlept(Duration slept, bool polled = false) {
     since_sleep_ = 0;
     polled_ = polled;
@@ -93,7 +94,7 @@ class SpinPolicy {
   uint64_t evidence_ = 0;  // packets in quick succession
   uint64_t needed_ = kNeededFirst;
   uint64_t since_sleep_ = 0;  // packets
-  bool polled_ = false;       // the last sleep
+  bool polled_ = false;       // see OnSlept(), of the last sleep
 };
 
 }  // namespace urnic

@@ -1,10 +1,10 @@
 #pragma once
 
 // Steering of received frames. It finds the wire by the headers
-// (transport/wire/wires.h) and the flow by the wire's number, and decides
-// whether the flow may get the frame. A plain RoCE frame is first compared with
-// what the queue pair's peer has sent before. Token holder only; inline, for
-// the loop that includes it.
+// (transport/wire/wires.h) and the flow by the number in the packet, and
+// decides whether the flow may get the frame. The headers of a plain RoCE frame
+// are first compared with those that the queue pair's peer has sent before.
+// Token holder only; inline, for the loop that includes it.
 
 #include <rte_mbuf.h>
 
@@ -27,8 +27,8 @@ namespace urnic {
 // comment are meaningful only with that verdict.
 struct SteeredPacket {
   RxPacket packet;
-  RoceQp* qp = nullptr;  // of verdict kAccept
-  // Of verdict kMulticast: the receivers, valid until a queue pair joins or
+  RoceQp* qp = nullptr;  // with verdict kAccept
+  // With verdict kMulticast: the receivers, valid until a queue pair joins or
   // leaves; and whether the source is one of our addresses.
   std::span<RoceQp* const> members;
   bool from_us = false;
@@ -41,11 +41,10 @@ class Steering {
   // Call this before anything else. The network outlives all use of this
   // object.
   void Serve(Network* network) { network_ = network; }
-  // Whether the caller handles segments of TCP: kTcp then means that view() is
-  // one. Otherwise the network refuses them.
+  // `leave`: Steer() returns kTcp for each TCP segment, and the caller handles
+  // view(). Otherwise the network refuses TCP segments.
   void LeaveTcp(bool leave) { leave_tcp_ = leave; }
-  // Of the frame that was steered last, if its verdict is kTcp, kRud or
-  // kRudFragments.
+  // The last steered frame, if its verdict is kTcp, kRud or kRudFragments.
   const wire::FrameView& view() const { return view_; }
 
   // Prefetches the queue pairs of the frames. It reads one word of each frame
@@ -68,9 +67,9 @@ class Steering {
     last_prefetched_ = before;
   }
 
-  // kAccept: a packet of `out.qp`. The caller counts any other verdict, and
-  // need do nothing more unless it is kMulticast. A call would cost 14
-  // instructions per frame.
+  // With kAccept the packet is for `out.qp`. The caller counts any other
+  // verdict, and handles kMulticast, and kTcp, kRud and kRudFragments (view()).
+  // Inline: a call would cost 14 instructions per frame.
   [[gnu::always_inline]] inline RxVerdict Steer(rte_mbuf* mbuf, Time now,
                                                 SteeredPacket& out) {
     const std::span<const uint8_t> frame(rte_pktmbuf_mtod(mbuf, const uint8_t*),
@@ -112,8 +111,8 @@ class Steering {
   static constexpr size_t kShortest =
       sizeof(wire::PlainHeaders) + sizeof(wire::Bth) + wire::kIcrcBytes;
 
-  // For nearly every frame: its headers are known, so it comes from the queue
-  // pair's peer. `known`: the result of RoceFramer::FindKnown().
+  // The usual case: the headers of the frame are known, so it comes from the
+  // queue pair's peer. `known`: the result of RoceFramer::FindKnown().
   RxVerdict SteerKnown(RoceQp& qp, uint32_t known,
                        std::span<const uint8_t> frame, Time now,
                        SteeredPacket& out) {
@@ -150,8 +149,8 @@ class Steering {
     return Admit(*qp, from_peer ? nullptr : &view, marked, now, out);
   }
 
-  // Whether the queue pair may get the packet. `stranger`: a frame that is not
-  // from its peer.
+  // Whether the queue pair may get the packet. `stranger`: the frame, if it is
+  // not from the queue pair's peer; null: it is.
   RxVerdict Admit(RoceQp& qp, const wire::FrameView* stranger, bool marked,
                   Time now, SteeredPacket& out) {
     RxPacket& packet = out.packet;

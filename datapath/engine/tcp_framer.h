@@ -1,10 +1,10 @@
 #pragma once
 
-// The framer of iWARP's wire: TCP over IPv4 or IPv6. Writes the frame of a
-// segment: the headers of its path, the header of TCP, and its payload, which
-// the connection writes directly to its place in the frame. Has no state.
+// The framer of iWARP's wire: TCP over IPv4 or IPv6. It writes the frame of a
+// segment: the headers of its path, the header of TCP, and the payload, which
+// the connection writes directly into the frame. Has no state.
 //
-// The checksum is computed here, unless the port finishes it.
+// The checksum is computed here, unless the port completes it.
 
 #include <cstdint>
 #include <span>
@@ -21,10 +21,11 @@ namespace urnic {
 class TcpFramer {
  public:
   // Writes the frame of a segment to `out`, and returns its length.
-  // `write_payload(std::span<uint8_t> to)` writes the payload; false: it cannot
-  // be made, and 0 is returned. `out` has room for the largest packet of the
-  // path with its Ethernet header and tag, and at least kRoomForHeaders bytes.
-  // `finished_later`: the checksum becomes only the sum of the pseudo header.
+  // `write_payload(std::span<uint8_t> to)` writes the payload; if it returns
+  // false, this function returns 0. `out` has room for the largest packet of
+  // the path with its Ethernet header and tag, and at least kRoomForHeaders
+  // bytes. `finished_later`: the checksum field only gets the sum of the pseudo
+  // header.
   template <typename WritePayload>
   static uint32_t Write(const net::Path& path, const tcp::TcpSlot& slot,
                         uint8_t* out, bool finished_later,

@@ -1,8 +1,8 @@
 #pragma once
 
 // Single segments that belong to no connection: SYN-ACKs, resets, and
-// acknowledgements of TIME-WAIT. If there is no room for one, it is lost: the
-// peer repeats what it answers. Token holder only.
+// acknowledgements of TIME-WAIT. If there is no room for a reply, it is lost,
+// and the peer repeats the segment. Token holder only.
 
 #include <cstdint>
 #include <span>
@@ -31,7 +31,7 @@ class TcpReplies {
               path.loopback);
   }
 
-  // Answers a segment by a RST, unless it is one.
+  // Answers a segment by a RST, unless the segment is a RST itself.
   void Reset(const net::Path& path, const wire::TcpSegment& segment) {
     if (const auto reset = tcp::ResetFor(segment)) Send(path, *reset);
   }

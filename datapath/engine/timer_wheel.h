@@ -1,13 +1,13 @@
 #pragma once
 
-// A timer wheel: nodes are in seven rings of 256 slots. A slot of the first
-// ring is 8.2 us wide, one of the next ring 256 times as wide, and so on up to
-// the end of time. A node moves one ring down when its slot begins. So a
-// deadline costs at most six moves however far away it is, and 64 K idle
-// connections with keepalive timers cost nothing in between.
+// A timer wheel of seven rings of 256 slots. A slot of the first ring is 8.2 us
+// wide, a slot of the next ring 256 times as wide, and so on up to the end of
+// time. When its slot begins, a node moves to a lower ring. So a deadline costs
+// at most six moves however far away it is, and 64 K idle connections with
+// keepalive timers cost nothing in between.
 //
-// Rescheduling to a later time costs nothing: the node stays in its slot and is
-// looked at when that slot begins. One thread (the token holder).
+// Rescheduling to a later time costs nothing: the node stays in its slot, and
+// its deadline is checked when that slot begins. One thread (the token holder).
 
 #include <array>
 #include <bit>
@@ -34,8 +34,8 @@ class TimerWheel {
  public:
   explicit TimerWheel(Time now) : tick_(TickOf(now)) {}
 
-  // Makes sure that Fire() visits `node` at `deadline`; Infinite(): never. A
-  // node has one deadline, the last that was set.
+  // Fire() will visit `node` at `deadline`; Infinite(): never. A node has one
+  // deadline, the last that was set.
   void Schedule(Node& node, Time deadline) {
     node.timer.deadline = deadline;
     if (deadline.IsInfinite()) return;
@@ -54,8 +54,8 @@ class TimerWheel {
 
   bool Due(Time now) const { return TickOf(now) >= earliest_; }
 
-  // Calls on_due(node) for each node whose deadline has passed. The node has no
-  // deadline then, and on_due() may give it a new one.
+  // Calls on_due(node) for each node whose deadline has passed. The deadline is
+  // cleared first, and on_due() may set a new one.
   template <typename OnDue>
   void Fire(Time now, OnDue&& on_due) {
     const int64_t last = TickOf(now);
@@ -72,7 +72,7 @@ class TimerWheel {
     earliest_ = FindEarliest();
   }
 
-  // Not later than the next time that Fire() has something to do.
+  // Fire() has nothing to do before this time.
   Time NextDeadline() const {
     return earliest_ == kNever ? Time::Infinite()
                                : Time::FromNs(earliest_ << kTickShift);
@@ -91,14 +91,15 @@ class TimerWheel {
     return static_cast<int>(tick >> (kDigitBits * ring)) & (kSlots - 1);
   }
 
-  // Rounded up, and later than now: nothing fires before its time.
+  // Rounds up, and to a later tick than the current one: nothing fires early.
   int64_t FireTickOf(Time deadline) const {
     const int64_t tick = TickOf(deadline) + 1;
     return tick > tick_ ? tick : tick_ + 1;
   }
 
-  // The ring of the highest digit in which `tick` differs from now. In that
-  // ring its slot lies ahead; in all higher rings it is the current one.
+  // The ring of the highest digit in which `tick` differs from the current
+  // tick. In that ring its slot lies ahead; in all higher rings it is the
+  // current slot.
   int RingOf(int64_t tick) const {
     const auto differs = static_cast<uint64_t>(tick ^ tick_);
     return differs == 0 ? 0 : (std::bit_width(differs) - 1) / kDigitBits;
@@ -137,8 +138,8 @@ class TimerWheel {
     node.timer.slot = -1;
   }
 
-  // The slot begins: its nodes move down, unless their deadline has moved away
-  // meanwhile.
+  // A slot begins: its nodes move to lower rings, as their current deadlines
+  // require. Nodes without a deadline leave the wheel.
   void MoveDown(int ring, int digit) {
     const auto slot = static_cast<size_t>(kSlots * ring + digit);
     while (Node* node = slots_[slot]) {
@@ -165,8 +166,9 @@ class TimerWheel {
     }
   }
 
-  // The next event: a slot of the first ring, or the beginning of a slot
-  // further up. All nodes of a ring come before those of the higher rings.
+  // The tick of the next event: a slot of the first ring, or the beginning of a
+  // slot in a higher ring. All nodes of a ring come before those of higher
+  // rings.
   int64_t FindEarliest() const {
     for (int ring = 0; ring < kRings; ++ring) {
       const int digit = NextOccupied(ring, Digit(tick_, ring) + 1);
@@ -178,7 +180,7 @@ class TimerWheel {
     return kNever;
   }
 
-  // kSlots: none from `digit` on.
+  // The first slot with nodes, from `digit` on; kSlots: there is none.
   int NextOccupied(int ring, int digit) const {
     while (digit < kSlots) {
       const auto slot = static_cast<size_t>(kSlots * ring + digit);

@@ -28,8 +28,8 @@ class Token {
   // line shared while other threads fail to take the token.
   bool TryTake() { return held_.load() == 0 && held_.exchange(1) == 0; }
 
-  // Releases. True if threads that found the token taken have left marks: the
-  // caller must then try to take it again and serve them.
+  // Releases the token. True if threads that found it taken have left marks:
+  // the caller must then try to take the token again and serve them.
   template <uint32_t kLeafWords>
   bool Release(const PendingSet<Atomic, kLeafWords>& pending) {
     held_.exchange(0);
@@ -41,7 +41,7 @@ class Token {
 };
 
 // Runs `serve` under the token until nothing is pending. False if the token was
-// taken: then its holder serves.
+// taken: then its holder does the work.
 template <typename TokenT, typename PendingT, typename Serve>
 bool ServeIfFree(TokenT& token, PendingT& pending, Serve&& serve) {
   if (!token.TryTake()) return false;
@@ -52,8 +52,8 @@ bool ServeIfFree(TokenT& token, PendingT& pending, Serve&& serve) {
 }
 
 // Rings the doorbell of the place `index`. If the token is free, `serve_one`
-// does only that work. Otherwise the place is marked; if the holder has left
-// meanwhile, `serve` runs and drains the set.
+// does only that work. Otherwise this marks the place; if the holder has
+// released the token meanwhile, `serve` runs and drains the set.
 template <typename TokenT, typename PendingT, typename ServeOne, typename Serve>
 void Post(TokenT& token, PendingT& pending, uint32_t index,
           ServeOne&& serve_one, Serve&& serve) {

@@ -38,8 +38,8 @@ struct TokenWithoutLook {
   ModelAtomic<uint32_t> held{0};
 };
 
-// `threads` threads post `posts` times each. True if in every interleaving
-// every post was served, and never two threads were inside together.
+// `threads` threads post `posts` times each. True if every interleaving serves
+// every post, and never has two threads inside the engine.
 template <typename TokenT>
 bool NothingIsLost(int threads, int posts, int preemptions, uint64_t& runs) {
   struct World {

@@ -1,9 +1,9 @@
 #pragma once
 
-// The engine's sink. While someone traces (ras/trace) or captures
-// (ras/capture), a burst uses it as a TracedSink, and otherwise as a FlowSink.
-// The receiver and the transmitter exist twice, once for each, and choose once
-// for each burst: what nobody looks at costs nothing.
+// The engine's sink. While a trace (ras/trace) or a capture (ras/capture) is
+// active, a burst uses it as a TracedSink, and otherwise as a FlowSink. The
+// receiver and the transmitter are compiled once for each type, and choose once
+// for each burst. So an inactive trace costs nothing.
 //
 // Token holder only.
 
@@ -37,10 +37,10 @@ class TracedSink final : public FlowSink {
         trace_(*trace),
         capture_(*capture) {}
 
-  // Whether somebody looks at the next burst.
+  // Whether a trace or capture is active for the next burst.
   bool hot() const { return trace_.levels().hot() || capture_.active(); }
 
-  // --- What FlowSink does, and a record of it --------------------------------
+  // --- The functions of FlowSink, with a record ------------------------------
 
   void Count(RxVerdict verdict) {
     FlowSink::Count(verdict);
@@ -70,7 +70,7 @@ class TracedSink final : public FlowSink {
 
   // --- For the receiver and the transmitter ----------------------------------
 
-  // The queue pair is given these packets. A verdict on each follows, in order.
+  // The queue pair gets these packets. A verdict on each follows, in order.
   void OnBurst(const EngineQp& qp, std::span<const RxPacket> packets) {
     qpn_ = qp.qpn();
     packets_ = packets;
@@ -89,20 +89,20 @@ class TracedSink final : public FlowSink {
                {slot.fields.seq.value(), slot.fields.ack.value(), slot.bytes});
     OnFrameSent(OfSegment(qp), frame);
   }
-  // The begin or the end of a burst.
+  // The beginning or the end of a burst.
   void OnBurstEdge(TracePoint point, uint32_t count) {
     trace_.Add(point, {}, {count});
   }
   void OnReceived(const rte_mbuf& frame) {
     OnData(TracePoint::kFrameReceived, {}, BytesOf(frame));
   }
-  // No queue pair is given it.
+  // No queue pair gets this frame.
   void OnNotSteered(RxVerdict verdict, const rte_mbuf& frame) {
     trace_.Add(TracePoint::kFrameNotSteered, {},
                {static_cast<uint64_t>(verdict), frame.data_len});
     CaptureReceived(0, verdict, frame);
   }
-  // `qp`: null if it belongs to none.
+  // `qp`: null if the segment belongs to none.
   void OnSegment(const EngineQp* qp, const wire::TcpSegment& segment,
                  const rte_mbuf& frame, RxVerdict verdict) {
     trace_.Add(TracePoint::kSegmentReceived, OfSegment(qp),
@@ -127,7 +127,7 @@ class TracedSink final : public FlowSink {
     return {rte_pktmbuf_mtod(&frame, const uint8_t*), frame.data_len};
   }
 
-  // FlowSink traces those with an error.
+  // Traces a completion without an error. FlowSink traces those with one.
   template <typename Completion>
   void OnCompleted(TracePoint point, const EngineQp& qp,
                    const Completion& done) {
@@ -146,7 +146,7 @@ class TracedSink final : public FlowSink {
       capture_.Add(/*outbound=*/true, subject.qpn, nullptr, BytesOf(frame));
   }
 
-  // The first bytes of a frame, in the order of the wire.
+  // Traces the first bytes of a frame, in the order of the wire.
   void OnData(TracePoint point, TraceSubject subject,
               std::span<const uint8_t> frame) {
     if (!trace_.levels().Wants(point)) return;

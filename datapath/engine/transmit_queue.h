@@ -1,8 +1,8 @@
 #pragma once
 
-// Frames on their way out of an engine: a stock of empty ones, built ones that
-// the port has not accepted yet, and those to ourselves, which the next
-// iteration receives. Token holder only. Nothing here waits, or allocates
+// The frames that an engine sends. The queue has a stock of empty frames,
+// frames that the port has not accepted yet, and loopback frames, which the
+// next iteration receives. Token holder only. Nothing here waits, or allocates
 // anything except mbufs.
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace urnic {
 
 class TransmitQueue final : public net::FrameSink {
  public:
-  // All outlive the queue. Counts tx_packets and tx_no_mbuf. `capture` gets the
-  // single messages; the others are its callers' to give.
+  // All outlive the queue, which counts tx_packets and tx_no_mbuf. The queue
+  // gives the single messages to `capture`; callers give it all other frames.
   TransmitQueue(Port* port, EngineCounters* counters, Capture* capture)
       : port_(port), counters_(counters), capture_(capture) {}
   TransmitQueue(const TransmitQueue&) = delete;
@@ -35,20 +35,19 @@ class TransmitQueue final : public net::FrameSink {
   uint32_t empty_frames() const { return empty_count_; }
   // False: there is no empty frame, and the pool has none either.
   bool HasEmptyFrame() { return empty_count_ != 0 || Refill(); }
-  // Refills the stock when few are left. Call it when no one waits.
+  // Refills the stock when it is low. Call it when no packet waits for it.
   void TopUp() {
     if (empty_count_ < kBurstMax / 2) Refill();
   }
-  // Frees received frames. Those of our own pool fill the stock first, so
-  // neither they nor the frames sent next go through the pool. Of a frame in
-  // custody this gives back only one reference. Overwrites `frames`. REQUIRES:
-  // each in one segment.
+  // Frees received frames. Frames of our own pool first fill the stock of empty
+  // ones, which saves the pool's work for them and for the frames sent next. A
+  // frame in custody only loses one reference. Overwrites `frames`. REQUIRES:
+  // each frame is one segment.
   void Recycle(rte_mbuf** frames, uint32_t count);
   // The frame that the i-th TakeEmpty() from now will return. REQUIRES: i <
   // empty_frames().
   rte_mbuf* PeekEmpty(uint32_t i) const { return empty_[empty_count_ - 1 - i]; }
-  // The caller must pass the frame to one of the two functions below, or free
-  // it.
+  // The caller must pass the frame to Push() or PushToOurselves(), or free it.
   rte_mbuf* TakeEmpty() { return empty_[--empty_count_]; }
 
   // --- To the port ---------------------------------------------------------
@@ -58,7 +57,7 @@ class TransmitQueue final : public net::FrameSink {
     return static_cast<uint32_t>(std::size(waiting_)) - waiting_first_ -
            waiting_count_;
   }
-  // How many to push at a time.
+  // How many frames to push at a time.
   uint32_t burst() const { return limit_.frames(); }
   void Push(rte_mbuf* frame) {
     waiting_[waiting_first_ + waiting_count_++] = frame;
@@ -71,26 +70,26 @@ class TransmitQueue final : public net::FrameSink {
   bool finishes_tcp_checksums() const {
     return port_->finishes_tcp_checksums();
   }
-  // The port has not accepted all frames yet. A full ring is back-pressure, not
-  // loss: no further frames are built.
+  // The port has not accepted all frames yet. A full ring means back-pressure,
+  // not loss: no further frames are built.
   bool blocked() const { return waiting_count_ != 0; }
 
-  // --- To ourselves --------------------------------------------------------
+  // --- Loopback ------------------------------------------------------------
 
   uint32_t loop_room() const {
     return static_cast<uint32_t>(std::size(looped_)) - looped_count_;
   }
   uint32_t looped() const { return looped_count_; }
   void PushToOurselves(rte_mbuf* frame) { looped_[looped_count_++] = frame; }
-  // A copy of a frame that also goes out. False: there is no room for it.
+  // Loops back a copy of a frame that is also sent. False: there is no room.
   bool PushCopyToOurselves(const rte_mbuf* frame);
-  // Moves up to `max` of them to `out`, the oldest first.
+  // Moves up to `max` loopback frames to `out`, the oldest first.
   uint32_t TakeLooped(rte_mbuf** out, uint32_t max);
 
   // --- Single messages of the host: ARP, MADs, reports ---------------------
 
-  // Room for one message, or empty. A host may always drop such a message: the
-  // asker repeats it.
+  // The memory for one message, or empty: then the host drops the message, and
+  // the asker repeats its question.
   std::span<uint8_t> Frame() override;
   // Sends Frame(). With 0 bytes: nothing.
   void Send(size_t bytes, bool loopback) override;

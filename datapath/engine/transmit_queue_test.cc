@@ -85,7 +85,7 @@ TEST_F(TransmitQueueTest, SharedAndForeignFramesAreFreed) {
   ReturnPool(other);
 }
 
-// Its bytes belong to another buffer, which must not be written.
+// The bytes of the frame belong to another buffer, which must not be written.
 TEST_F(TransmitQueueTest, AFrameAttachedToAnotherBufferIsFreed) {
   rte_mbuf* const bytes = rte_pktmbuf_alloc(pool_);
   rte_mbuf* const pointer = rte_pktmbuf_alloc(pool_);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Lets flows transmit, in turn, as far as there is room for their frames. Token
+// Lets flows transmit in turn, as long as there is room for their frames. Token
 // holder only; inline, for the loop that includes it.
 
 #include <algorithm>
@@ -57,8 +57,8 @@ class Transmitter {
     }
   }
 
-  // Before a queue pair stops answering: sends the responses that it owes, as
-  // many as the port accepts. Otherwise a peer that waits for its last
+  // Call this before a queue pair stops answering: sends the responses that it
+  // owes, as many as the port accepts. Otherwise a peer that waits for its last
   // acknowledgement would retry until it fails.
   void SendOwed(RoceQp& qp) {
     if (!qp.OwesResponses() || !tx_->HasEmptyFrame()) return;
@@ -74,8 +74,8 @@ class Transmitter {
   template <typename Sink>
   void SendOwedWith(RoceQp& qp) {
     tx_->Flush();
-    // After the frames that the port has not accepted yet, as far as there is
-    // room.
+    // The responses queue behind frames that the port has not accepted yet, if
+    // there is room.
     const uint32_t room = std::min(tx_->room(), tx_->empty_frames());
     Sink& sink = *sink_;
     roce_.Send(qp, qp.TransmitResponses(roce_.Slots(qp, room)), sink);
@@ -92,8 +92,8 @@ class Transmitter {
     // Without an empty frame a queue pair stays in the ready list.
     while (!ready.empty() && room != 0 && tx_->HasEmptyFrame()) {
       Flow& flow = ready.Pop();
-      // An acknowledgement waits for an answer that the program may be about to
-      // post, to be sent together.
+      // An acknowledgement waits, to be sent together with an answer that the
+      // program may be about to post.
       const bool acks_wait = may_defer_acks && completions_->wrote();
       if (__builtin_expect(!flow.is_roce_qp(), 0)) {
         if ((acks_wait && OnlyAckWaits(flow)) || IsBlocked(flow)) {
@@ -105,7 +105,7 @@ class Transmitter {
         continue;
       }
       RoceQp& qp = RoceQp::Of(flow);
-      // A packet to ourselves waits until the next iteration has made room.
+      // A loopback packet waits until the next iteration has made room.
       if ((acks_wait && qp.only_ack_waits()) || roce_.IsBlocked(qp)) {
         ready.PassOver(qp, passed_over);
         continue;
@@ -165,13 +165,13 @@ class Transmitter {
     return count;
   }
 
-  // For when the port accepts nothing, because its peer has stopped fetching,
-  // perhaps forever. Loopback flows must not stop then.
+  // Used while the port accepts nothing, because its peer has stopped fetching,
+  // perhaps forever. Loopback flows must continue then.
   template <typename Sink>
   [[gnu::cold]] void TransmitToOurselves(Time now) {
     ReadyList<Flow>& ready = flows_->ready();
-    // A limited number: each iteration comes here, and thousands may wait for
-    // the port. Those that were looked at go to the end of the list.
+    // Only some flows per call: each iteration comes here, and thousands may
+    // wait for the port. These go to the end of the list.
     for (uint32_t i = 0; i < kBurstMax && !ready.empty(); ++i) {
       Flow& flow = ready.Pop();
       const net::Path* const path = flow.common_path();

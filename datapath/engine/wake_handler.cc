@@ -14,8 +14,9 @@ std::shared_ptr<WakeHandler> WakeHandler::Make() {
 WakeHandler::~WakeHandler() { close(fd_); }
 
 void WakeHandler::BecomeReady() {
-  // Who was told has slept until the descriptor was readable. Otherwise it may
-  // be about to be so: then the handler wakes once more, which is harmless.
+  // If Wake() was called, usually the thread has slept until the descriptor was
+  // readable. If it has not, the descriptor may become readable after this
+  // read: then the thread wakes once more, which is harmless.
   if (was_ready_ && !ready.IsSet()) {
     uint64_t count;
     [[maybe_unused]] const ssize_t n = read(fd_, &count, sizeof(count));
@@ -25,7 +26,7 @@ void WakeHandler::BecomeReady() {
 }
 
 void WakeHandler::BecomeBusy() {
-  // Who was told has to read the descriptor.
+  // If Wake() was called, the next BecomeReady() has to read the descriptor.
   if (ready.Take()) was_ready_ = false;
 }
 

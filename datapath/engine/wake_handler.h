@@ -1,8 +1,9 @@
 #pragma once
 
-// A thread, or an event loop, of the program that sleeps until a window of RUD
-// has something for it (document C, interrupts): a descriptor for poll(2), and
-// whether it is ready to be told (transport/rud/wake.h).
+// Wakes a thread or an event loop of the program, which sleeps until a window
+// of RUD has something for it (document C, interrupts). It consists of a
+// descriptor for poll(2) and the flag whether it may be woken
+// (transport/rud/wake.h).
 
 #include <atomic>
 #include <cstdint>
@@ -20,17 +21,16 @@ class WakeHandler {
   WakeHandler(const WakeHandler&) = delete;
   WakeHandler& operator=(const WakeHandler&) = delete;
 
-  // An eventfd: readable when the handler was told.
+  // An eventfd, readable after Wake().
   int fd() const { return fd_; }
 
-  // Thread: one at a time.
-  // From now on it may be told; that it was told before is forgotten. Then
-  // Deliver() for each of its windows.
+  // Thread: one at a time. From now on it may be woken; earlier wake-ups are
+  // forgotten. Then call Deliver() for each of its windows.
   void BecomeReady();
-  // It is told nothing more.
+  // From now on it is not woken.
   void BecomeBusy();
 
-  // Tells it; not ready any more. Any thread that has taken `ready`.
+  // Makes the descriptor readable. Any thread that has taken `ready`.
   void Wake();
 
   rud::Claim<std::atomic> ready;
@@ -39,7 +39,8 @@ class WakeHandler {
   explicit WakeHandler(int fd) : fd_(fd) {}
 
   const int fd_;
-  // Since the descriptor was cleared. If it is not ready now, it was told.
+  // BecomeReady() was called since the descriptor was last cleared. If `ready`
+  // is not set now, Wake() was called.
   bool was_ready_ = false;
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// Sees what an engine gives its flows, and what they do. In programs there is
-// no witness: the calls below compile to nothing. In virtual time
-// (environment.h) the witness is a simulator's oracle. It judges what neither a
-// peer nor a program can see: the verdict on each packet, and the order in
-// which memory is touched.
+// A witness sees the packets that an engine passes to its flows, and what the
+// flows do. In programs there is none: the calls below compile to nothing. In
+// virtual time (environment.h) the witness is the oracle of a simulator. It
+// judges what neither a peer nor a program can see: the verdict on each packet,
+// and the order in which memory is accessed.
 
 #include <span>
 
@@ -28,17 +28,18 @@ class Witness {
 
 #else
 
-// Called by the holder of the token, in the middle of a burst. An observer
-// changes nothing in the engine, and keeps nothing that it is shown.
+// Called by the holder of the token, in the middle of a burst. An observer must
+// not change the engine, and must not keep its arguments.
 class Observer {
  public:
-  // The queue pair is given these packets. The following calls are what it does
-  // with them, until OnBurstDone().
+  // The queue pair gets these packets. The calls that follow, until
+  // OnBurstDone(), report what it does with them.
   virtual void OnBurst(const EngineQp& qp,
                        std::span<const RxPacket> packets) = 0;
   // The verdict on each of them, in order.
   virtual void OnVerdict(RxVerdict verdict) = 0;
-  // This was done to the program's memory; for an atomic, `original` is set.
+  // This placement was executed in the program's memory; for an atomic,
+  // `original` is set.
   virtual void OnPlaced(const Placement& placement) = 0;
   virtual void OnBurstDone() = 0;
   // The queue pair sends these packets, if their memory is mapped.

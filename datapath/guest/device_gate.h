@@ -13,14 +13,14 @@ namespace urnic {
 
 class alignas(64) DeviceGate {
  public:
-  // What the hot thread found: valid until Leave().
+  // The state that the hot thread has found; valid until Leave().
   class View {
    public:
     explicit View(uint32_t word) : word_(word) {}
     bool present() const { return (word_ & kIdMask) != 0; }
-    // Present and with a peer: what is sent can arrive.
+    // The device is present and has a peer: frames that are sent can arrive.
     bool carrier() const { return word_ > (kCarrier | kOpen); }
-    // Not barred: what arrives counts.
+    // The gate is not barred: received frames are accepted.
     bool open() const { return (word_ & kOpen) != 0; }
     // Does not say whether the device is published.
     bool has_carrier_bit() const { return (word_ & kCarrier) != 0; }
@@ -48,7 +48,7 @@ class alignas(64) DeviceGate {
     word_.fetch_and(kOpen, std::memory_order_relaxed);
     AwaitOutside();
   }
-  // A deliberate fault: as if the link were down.
+  // For fault injection: acts as if the link were down.
   void SetBarred(bool barred) {
     if (barred) {
       word_.fetch_and(~kOpen, std::memory_order_relaxed);
@@ -57,8 +57,9 @@ class alignas(64) DeviceGate {
     }
   }
 
-  // Any thread. SetCarrier(false) returns when the hot thread is outside: the
-  // caller, a driver's link callback, may be about to free what it used.
+  // Any thread. SetCarrier(false) returns when the hot thread is outside,
+  // because the caller, a driver's link callback, may then free what that
+  // thread has used.
   void SetCarrier(bool up) {
     if (up) {
       word_.fetch_or(kCarrier, std::memory_order_release);

@@ -3,8 +3,8 @@
 // DPDK's environment (EAL) as a guest in a process that is not ours:
 // docs/design/0003-a-guest-in-the-program.md.
 //
-// The EAL is started once per process, by the first port, and never cleaned up:
-// at exit the kernel does that. It is linked statically and knows only virtual
+// The first port starts the EAL, once per process. It is never cleaned up: at
+// exit the kernel does that. It is linked statically and knows only virtual
 // devices. It runs two threads of its own (interrupts, alarms; the vhost
 // library adds two more), all with every signal blocked. That makes SIGPIPE
 // harmless: virtio_user writes to a dead peer's socket without MSG_NOSIGNAL,
@@ -53,10 +53,10 @@ bool EalHasHugePages();
 // is none. The call clears it.
 std::string TakeLastEalError();
 
-// Keeps descriptors 0..9 occupied by /dev/null as long as it exists, so that
-// what DPDK opens meanwhile gets higher numbers: low numbers have a meaning for
-// programs. A program that opens files in another thread meanwhile sees higher
-// numbers than usual, and no other effect.
+// Occupies descriptors 0..9 with /dev/null as long as it exists, so that the
+// descriptors that DPDK opens meanwhile get higher numbers: low numbers have a
+// meaning for programs. If the program opens files in another thread meanwhile,
+// these get higher numbers than usual; there is no other effect.
 class LowFdsOccupied {
  public:
   LowFdsOccupied();
@@ -73,8 +73,8 @@ class LowFdsOccupied {
 // program opened in another thread meanwhile is marked too.
 class NewFdsCloseOnExec {
  public:
-  NewFdsCloseOnExec();   // takes the list
-  ~NewFdsCloseOnExec();  // marks the others
+  NewFdsCloseOnExec();   // lists the open descriptors
+  ~NewFdsCloseOnExec();  // marks all others
   NewFdsCloseOnExec(const NewFdsCloseOnExec&) = delete;
   NewFdsCloseOnExec& operator=(const NewFdsCloseOnExec&) = delete;
 

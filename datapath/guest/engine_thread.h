@@ -8,9 +8,9 @@
 
 namespace urnic {
 
-// A thread that starts while this object exists gets none of the program's
-// signals, whose handlers are written for the program's own threads. The
-// signals that the memory guard needs are not held back (guarded_memory.h).
+// While this object exists, the calling thread starts threads with blocked
+// signals: the program's handlers are written for the program's own threads.
+// The signals that the memory guard needs are not blocked (guarded_memory.h).
 class SignalsHeldBack {
  public:
   SignalsHeldBack();
@@ -22,9 +22,9 @@ class SignalsHeldBack {
   sigset_t before_;
 };
 
-// A thread of ours that may run the engine, with SignalsHeldBack. `name`: as ps
-// shows it, at most 15 characters. None: the process, or its user, cannot have
-// more threads.
+// Starts a thread of ours that may run the engine, with SignalsHeldBack.
+// `name`: as ps shows it, at most 15 characters. None: the process, or its
+// user, cannot have more threads.
 [[nodiscard]] std::optional<std::thread> StartEngineThread(
     const char* name, std::function<void()> run);
 

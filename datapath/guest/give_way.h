@@ -1,13 +1,13 @@
 #pragma once
 
-// Gives up the CPU while waiting for another thread, which may need this CPU to
+// Yields the CPU while waiting for another thread, which may need this CPU to
 // make progress.
 //
-// This is not sched_yield(). Since Linux 6.6 each such call puts the caller
-// last, so with other programs on the CPU it is away for up to a second
+// It does not use sched_yield(). Since Linux 6.6 that call puts the caller
+// last, so with other programs on the CPU it may not run for up to a second
 // (measured on 6.18 with three busy processes on one CPU: 960 ms at most, 22 ms
-// on average; this way 36 ms and 0.3 ms). That is long enough for peers to give
-// us up. Costs about 60 us when nothing else wants the CPU.
+// on average; GiveWay() takes 36 ms and 0.3 ms). In that time peers may give up
+// on us. Costs about 60 us if no other thread wants the CPU.
 
 #include <ctime>
 

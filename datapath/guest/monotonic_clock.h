@@ -1,7 +1,7 @@
 #pragma once
 
-// The kernel's clock, for what waits for it: poll(), timers of descriptors,
-// other threads. The engine has its own (datapath/engine/environment.h). Any
+// The kernel's clock, for time-outs of poll(), timer descriptors and other
+// threads. The engine has its own clock (datapath/engine/environment.h). Any
 // thread.
 
 #include <cstdint>

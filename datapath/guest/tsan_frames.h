@@ -1,7 +1,7 @@
 #pragma once
 
-// For builds with ThreadSanitizer. DPDK's rings and pools order what one thread
-// did to a frame before what the next one does. But they come from the
+// For builds with ThreadSanitizer. DPDK's rings and pools order the accesses of
+// one thread to a frame before those of the next. But they come from the
 // distribution and are built without TSan, so these calls declare that order
 // for each frame. In all other builds they do nothing.
 
@@ -13,9 +13,9 @@ namespace urnic {
 
 void FramesLeaveThread(rte_mbuf* const* frames, unsigned count);
 void FramesEnterThread(rte_mbuf* const* frames, unsigned count);
-// Enclose the destruction of a pool that has all its frames back: some are in
-// the cache of another thread, which the pool counts and no call above has
-// seen.
+// Enclose the destruction of a pool that has all its frames back. Some of these
+// frames are in the cache of another thread: the pool counts them, but no call
+// above has seen them.
 void PoolEndBegins();
 void PoolEndIsOver();
 // The name of mempool operations that make both calls when one thread frees a

@@ -1,10 +1,9 @@
 #pragma once
 
-// The memory that payload comes from and goes to: the program's memory, which
-// may have been unmapped. Cores check keys and ranges; this class finds out
-// whether the memory is mapped. All access to payload goes through an
-// AddressSpace, so other code need not know whose memory it is or how it is
-// reached.
+// The source and target of payload: the program's memory, which may have been
+// unmapped. Cores check keys and ranges; this class detects whether the memory
+// is mapped. All access to payload goes through an AddressSpace, so other code
+// need not know which process owns the memory, or how to access it.
 //
 // Thread: the holder of the engine's token. Call Enter() when the holder is
 // another thread than before, or has run the program's code meanwhile.
@@ -50,7 +49,7 @@ class AddressSpace {
   }
 
  private:
-  // Tries until no other access comes between reading and writing.
+  // Retries until no other access comes between its read and its write.
   bool ExecuteMasked(const Placement& placement) {
     uint64_t expected = 0;
     do {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Pools of packet buffers. All memory is taken when a pool is made, so the
-// packet path never allocates.
+// Pools of packet buffers. All memory is allocated when a pool is created, so
+// the packet path never allocates.
 
 #include <cstdint>
 
@@ -11,8 +11,8 @@ struct rte_mempool;
 
 namespace urnic {
 
-// Buffers that the pool keeps ready per lcore id (TakeLcore()), without a
-// shared ring in between.
+// How many buffers the pool caches for each lcore id (TakeLcore()), outside of
+// the shared ring.
 inline constexpr uint32_t kPoolCache = 256;
 
 // The number of buffers that a port needs never to run dry: for full rings, for
@@ -21,14 +21,14 @@ uint32_t PoolSize(uint32_t rx_ring, uint32_t tx_ring);
 
 // A pool of `count` buffers with `data_room` bytes each, headroom included.
 // Any thread. REQUIRES: EalUsable().
-// RESOURCE_EXHAUSTED: says how much memory is missing.
+// RESOURCE_EXHAUSTED: the message says how much memory is missing.
 absl::StatusOr<rte_mempool*> TakePool(uint16_t data_room, uint32_t count);
 
 // True if all its buffers are back in the pool.
 bool PoolIsWhole(rte_mempool* pool);
 
-// Gives a pool back. A buffer that is still elsewhere (for example in the ring
-// of a peer in this process) keeps the pool alive until it returns; a later
+// Releases a pool. A buffer that is still in use (for example in the ring of a
+// peer in this process) keeps the pool alive until it is freed; a later
 // TakePool() reclaims the memory.
 void ReturnPool(rte_mempool* pool);
 

@@ -35,8 +35,8 @@ struct NicConfig {
   ConnectionLimits connections;
   Lessor* lessor = nullptr;
   std::function<void(const wire::Gid& peer)> on_unfinished_checksum = nullptr;
-  // Drawn at random if there is none. With the same key, networks draw the same
-  // numbers, so that a queue pair finds its keys where it moves to.
+  // None: the key is random. With the same key, networks draw the same numbers,
+  // so that a queue pair that moves to another network finds its keys there.
   std::optional<NumberKey> number_key = std::nullopt;
 };
 
@@ -54,8 +54,8 @@ class Nic {
   const Engine& engine() const { return *engine_; }
   Network& network() { return *network_; }
 
-  // Waits until the port is up, but not for long: a second or two for a device,
-  // 0.2 seconds for a peer. Packets that are sent before that are lost, and
+  // Waits until the port is up, for at most a second or two for a device and
+  // 0.2 seconds for a peer. Packets that are sent earlier are lost, and
   // services without retransmission do not send them again.
   void AwaitPort();
 
@@ -65,9 +65,9 @@ class Nic {
   absl::StatusOr<net::Path> ResolvePath(const net::PathQuery& query,
                                         Duration timeout);
 
-  // Waits, for a bounded time, until frames that a fault delays
-  // (datapath/port/fault_port.h) have left: from the peer's point of view they
-  // have been sent.
+  // Waits, for a bounded time, until the frames that an injected fault delays
+  // (datapath/port/fault_port.h) have left, because the engine has already sent
+  // them.
   void AwaitHeldFrames();
 
  private:

@@ -1,7 +1,8 @@
 #pragma once
 
-// When a port's device fails on purpose (`--fault down=.., remove=..,
-// reset=..`, transport/impair/fault_spec.h), for the port's keeper. One thread.
+// Tells the keeper of a port when injected faults of its device begin and end
+// (`--fault down=.., remove=.., reset=..`, transport/impair/fault_spec.h). One
+// thread.
 
 #include <optional>
 
@@ -12,7 +13,7 @@ namespace urnic {
 
 class DeviceFaultClock {
  public:
-  // The faults count from `start`.
+  // The times of the faults are relative to `start`.
   DeviceFaultClock(const impair::DeviceFaults& faults, Time start)
       : faults_(faults), start_(start) {}
 
@@ -27,7 +28,8 @@ class DeviceFaultClock {
     taken_ = due;
     return true;
   }
-  // Milliseconds until something begins or ends, rounded up; -1: nothing will.
+  // Milliseconds until the next fault begins or ends, rounded up; -1: there is
+  // none.
   int MsToNextEdge(Time now) const {
     std::optional<Duration> next;
     for (const impair::Spell* spell :

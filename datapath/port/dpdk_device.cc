@@ -51,7 +51,7 @@ constexpr int kSettleUs = 20'000;
 // A peer on a busy machine may be without a CPU for a while.
 constexpr int kTransmittedSteps = 300;
 constexpr int kMemifGraceUs = 20'000;
-// Later than all alarms of drivers, which are due in 1 us.
+// A delay that is longer than all alarms of drivers, which are due in 1 us.
 constexpr uint64_t kBarrierUs = 1000;
 
 // DPDK's lists of devices and arguments.
@@ -125,10 +125,10 @@ bool RunInInterruptThread(std::function<void()> work) {
 }
 
 // The number of frames that a virtio_user port has transmitted and the peer has
-// not fetched. The driver does not tell (DPDK 22.11), but the layout of its
-// split ring is the standard's (Virtio 1.1, 2.6): descriptors of 16 bytes;
-// flags, index and entries of the available ring; on the next page, flags and
-// index of the used ring. 0 if there is no such ring.
+// not fetched. The driver does not report it (DPDK 22.11), but the layout of
+// its split ring is that of the standard (Virtio 1.1, 2.6): descriptors of 16
+// bytes; flags, index and entries of the available ring; on the next page,
+// flags and index of the used ring. 0 if there is no such ring.
 uint16_t VirtioUnfetched(uint16_t port, uint16_t slots) {
   constexpr size_t kPage = 4096;
   const rte_memzone* zone =
@@ -160,7 +160,7 @@ DpdkDevice::DpdkDevice(const PortSpec& spec, uint16_t id)
 DpdkDevice::~DpdkDevice() {
   if (spec_.kind == PortKind::kVirtioUser && !QuietVirtioUser()) return;
   if (spec_.kind == PortKind::kVhost && !spec_.listens) QuietVhostClient();
-  // Like AwaitTransmitted(), but memif does not tell what is unfetched. A peer
+  // Like AwaitTransmitted(), but memif does not report unfetched frames. A peer
   // that sleeps looks every few milliseconds.
   if (spec_.kind == PortKind::kMemif && link_up_) usleep(kMemifGraceUs);
   std::lock_guard lock(g_hotplug);
@@ -360,8 +360,8 @@ void DpdkDevice::OnQueueChange() {
 }
 
 void DpdkDevice::PollLink() {
-  // A ring's carrier is its partner's presence, and an interface's is what the
-  // kernel says: both drivers always claim to be up.
+  // The carrier of a ring is the presence of its partner, and that of an
+  // interface comes from the kernel: both drivers always claim to be up.
   if (spec_.kind == PortKind::kRing || spec_.kind == PortKind::kAfPacket) {
     return;
   }

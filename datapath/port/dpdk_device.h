@@ -1,8 +1,8 @@
 #pragma once
 
-// One incarnation of the DPDK device behind a port: found, configured, started,
-// and at the end stopped and removed. Used by the port's keeper thread; other
-// threads may only call the functions marked for them.
+// One incarnation of the DPDK device behind a port: it is found, configured and
+// started, and finally stopped and removed. The port's keeper thread uses it;
+// other threads may only call the functions that are marked for them.
 //
 // DPDK's device lists are not safe for two threads, so everything here that
 // touches them is serialised over all ports of the process. The exception is
@@ -28,7 +28,7 @@ struct rte_eth_conf;
 
 namespace urnic {
 
-// How the port learns that a frame waits.
+// How the port notices that a frame waits.
 enum class WakeKind : uint8_t {
   kNone,       // not at all: poll by a timer
   kInterrupt,  // the peer writes an eventfd when asked to
@@ -82,11 +82,12 @@ class DpdkDevice {
   // For DPDK's callbacks.
   void OnLinkChange();
   void OnQueueChange();
-  // Counts the calls: otherwise a link could go down and up again unnoticed.
+  // The number of these calls. Without it, a link could go down and up again
+  // unnoticed.
   uint32_t changes() const { return changes_; }
 
-  // Adds what the device counted since Start(). Any thread, one at a time, and
-  // not while the device is being destroyed.
+  // Adds the device's counts since Start(). Any thread, one at a time, and not
+  // while the device is being destroyed.
   void AddCounters(PortCounters& sum);
 
  private:
@@ -119,7 +120,7 @@ class DpdkDevice {
   uint64_t socket_drops_ = 0;  // the kernel resets them when they are read
 };
 
-// The search for a device. One thread. It may be abandoned at any time.
+// The search for a device. One thread. The caller may abandon it at any time.
 class DeviceProbe {
  public:
   // Starts to look for instance `number`. A quick probe is finished on return;
@@ -132,8 +133,8 @@ class DeviceProbe {
   bool done() const;
   // REQUIRES: done(). Once.
   absl::StatusOr<std::unique_ptr<DpdkDevice>> Take();
-  // Ends the wait. False: the thread did not return within a second. Then it is
-  // left alone, and `event_fd` must stay open for good.
+  // Ends the wait. False: the thread did not return within a second. Then it
+  // keeps running, and `event_fd` must stay open until the process ends.
   bool Abandon();
 
  private:

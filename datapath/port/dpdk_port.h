@@ -13,12 +13,12 @@
 namespace urnic {
 
 // A port over a DPDK device. The hot functions call the driver's burst
-// functions directly. They only check in addition that the device is present
-// (two stores and a load), and that each frame is one segment that is short
-// enough.
+// functions directly. In addition they only check that the device is present
+// (two stores and a load), and that each frame is a single segment of allowed
+// length.
 class DpdkPort final : public Port {
  public:
-  // `warn_of_long`: called once, by Receive(), if it drops a frame for `mac`
+  // Receive() calls `warn_of_long` once, when it first drops a frame for `mac`
   // that is too long. May be null.
   DpdkPort(PortClaim claim, const PortSpec& spec, const wire::MacAddress& mac,
            rte_mempool* pool, unsigned lcore,
@@ -43,8 +43,8 @@ class DpdkPort final : public Port {
     return now == 0 ? mtu() : std::min<uint32_t>(now, mtu());
   }
 
-  // For a benchmark that calls the driver itself: between Enter() and Leave()
-  // the device does not change, whatever its peer does.
+  // For a benchmark that calls the driver itself. Between Enter() and Leave()
+  // the device stays, whatever its peer does.
   DeviceGate& gate() { return gate_; }
 
  private:

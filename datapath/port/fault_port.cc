@@ -20,7 +20,8 @@
 namespace urnic {
 namespace {
 
-// How soon a port without room is tried again: it does not tell when it has.
+// How soon a full port is tried again, because it does not report when it has
+// room.
 constexpr Duration kTryAgain = Duration::Milliseconds(1);
 
 std::span<uint8_t> Bytes(rte_mbuf* frame) {

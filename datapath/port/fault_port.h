@@ -1,14 +1,15 @@
 #pragma once
 
-// A port with deliberate faults of its wire (transport/impair). It wraps
-// another port and delays, drops, duplicates or corrupts frames. It also
-// freezes the device; the other faults of a device are the keeper's
+// A port that injects faults of the wire (transport/impair). It wraps another
+// port and delays, drops, duplicates or corrupts frames. It also freezes the
+// device; the keeper injects the other faults of a device
 // (device_fault_clock.h).
 //
 // Delayed frames are copied and their buffers freed, so that a slow wire does
 // not empty the pool. There is room for kFramesUnderWay of them in each
 // direction; further frames are lost (counted, no_room). The hot functions pass
-// them on when they are due; a thread that sleeps on wait_fd() is woken then.
+// the frames on when they are due, and a thread that sleeps on wait_fd() wakes
+// up then.
 
 #include <atomic>
 #include <cstdint>
@@ -37,7 +38,7 @@ class FaultPort final : public WrappedPort {
       std::unique_ptr<Port> port, const impair::FaultSpec& spec,
       std::string note, Clock clock = MonotonicNow);
 
-  // Frames under way to the peer are sent first, within kLastFrames of the last
+  // First sends the delayed frames to the peer, within kLastFrames of the last
   // Transmit().
   ~FaultPort() override;
   static constexpr Duration kLastFrames = Duration::Seconds(2);
@@ -54,14 +55,14 @@ class FaultPort final : public WrappedPort {
   FaultCounts fault_counts() const override;
   PortInfo info() const override;
 
-  // The `text` of a port, followed by `note`; an empty one stays empty.
+  // The `text` of a port, followed by `note`; an empty text stays empty.
   static std::string WithNote(const std::string& text, const std::string& note);
 
  private:
   FaultPort(std::unique_ptr<Port> port, const impair::FaultSpec& spec,
             std::string note, Clock clock);
   bool OpenDescriptors();
-  // Frames of the line that are due, in buffers; up to `max`.
+  // Copies up to `max` due frames of the line into buffers.
   uint16_t TakeDue(impair::Line& line, Time now, rte_mbuf** out, uint16_t max);
   uint16_t ReceiveThrough(Time now, rte_mbuf** out, uint16_t max);
   // Sends the frames that are due; those for which the port has no room stay in
@@ -70,7 +71,7 @@ class FaultPort final : public WrappedPort {
   bool IsBlocked(Time now) const {
     return ready_count_ != 0 || out_->NextDue() <= now;
   }
-  // The device is in such a spell, and was not replaced since it began.
+  // Whether `spell` lasts now, and the device was not replaced since it began.
   bool IsIn(const impair::Spell& spell, Time now) const;
   // At the end of each hot function.
   void Finish(Time now);
@@ -85,7 +86,7 @@ class FaultPort final : public WrappedPort {
   std::unique_ptr<impair::Line> out_;
   std::unique_ptr<impair::Line> in_;
 
-  // Due, in buffers, but the port had no room yet.
+  // Frames in buffers that are due, but for which the port had no room.
   rte_mbuf* ready_[kBurstMax] = {};
   uint16_t ready_first_ = 0;
   uint16_t ready_count_ = 0;

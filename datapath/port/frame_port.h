@@ -1,7 +1,7 @@
 #pragma once
 
-// A port whose wire is the caller: frames leave and arrive as bytes. For
-// simulators, which use neither buffers nor DPDK. One thread.
+// A port for simulators, in which the caller acts as the wire: frames leave and
+// arrive as bytes, without buffers or DPDK. One thread.
 
 #include <cstdint>
 #include <deque>

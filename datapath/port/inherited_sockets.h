@@ -2,9 +2,9 @@
 
 // DPDK does not expose its sockets, so ports look for them among the
 // descriptors of the process. A forked child that loads this library again
-// (verbs/provider/fresh_copy.h) also finds inherited sockets there: those of
-// its parent's ports, at the same path or interface. Anything done to them
-// affects the parent.
+// (verbs/provider/fresh_copy.h) also finds the inherited sockets of its
+// parent's ports there, at the same path or interface. Any operation on those
+// would affect the parent.
 
 namespace urnic {
 
@@ -12,7 +12,7 @@ namespace urnic {
 // library. Call it while the library is loaded, before any port opens.
 void IgnoreSocketsOpenNow();
 
-// Whether the socket `fd` was open then. Any thread.
+// Whether the socket `fd` was open at that call. Any thread.
 bool IsInherited(int fd);
 
 }  // namespace urnic

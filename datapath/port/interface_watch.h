@@ -12,7 +12,7 @@ namespace urnic {
 struct InterfaceState {
   int index = 0;         // 0: does not exist; a new one has a new index
   bool running = false;  // up, and its other end is up too
-  int mtu = 0;           // bytes of an IP packet; 0: not known
+  int mtu = 0;           // bytes of an IP packet; 0: unknown
 };
 
 // One user thread.
@@ -26,7 +26,7 @@ class InterfaceWatch {
   // Readable when an interface of this network namespace has changed. -1 if
   // netlink is not available: then look periodically.
   int fd() const { return netlink_; }
-  // Empties fd() and looks.
+  // Empties fd() and reads the state.
   InterfaceState Read();
 
  private:

@@ -122,8 +122,8 @@ bool IsDown(unsigned flags) {
   return (flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN)) != 0;
 }
 
-// Of several next hops, takes the first one over the interface: net::Route has
-// only one.
+// If there are several next hops, takes the first one over the interface,
+// because net::Route has only one.
 void TakeNexthop(int family, unsigned interface, Attributes& of) {
   const auto* hop = static_cast<const rtnexthop*>(RTA_DATA(of.nexthops));
   size_t left = RTA_PAYLOAD(of.nexthops);
@@ -176,7 +176,8 @@ KernelRoutes::KernelRoutes(std::string interface_name)
                                            RTMGRP_IPV6_IFADDR | RTMGRP_LINK);
   dump_ = OpenNetlink(0, 0);
   if (dump_ < 0) return;
-  // Since Linux 4.20 the kernel sends what is asked for; before, all tables.
+  // Since Linux 4.20 the kernel only sends the requested table; before, all
+  // tables.
   const int yes = 1;
   setsockopt(dump_, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &yes, sizeof(yes));
   const timeval second = {.tv_sec = 1, .tv_usec = 0};

@@ -7,9 +7,9 @@
 
 namespace urnic {
 
-// The `loop` port: no wire at all. The engine delivers packets to its own
-// device before they reach the port, so usually none gets here. Frames that do
-// (packets to an unknown address) are dropped and counted.
+// The `loop` port, which has no wire. The engine delivers packets to its own
+// device before they reach the port, so usually the port gets none. Frames that
+// it gets all the same (packets to an unknown address) are dropped and counted.
 class LoopPort final : public Port {
  public:
   LoopPort(PortClaim claim, uint16_t mtu, const wire::MacAddress& mac,

@@ -1,7 +1,7 @@
 #pragma once
 
-// For tests: a port whose link takes smaller packets than its buffers hold,
-// like a kernel interface whose MTU changes.
+// For tests: a port whose link carries only smaller packets than its buffers
+// hold, like a kernel interface whose MTU changes.
 
 #include <rte_mbuf.h>
 
@@ -16,8 +16,8 @@ namespace urnic {
 
 class NarrowPort final : public WrappedPort {
  public:
-  // `link_mtu` may change at any time, in the thread of the hot functions. What
-  // is larger is lost.
+  // `link_mtu` may change at any time, in the thread of the hot functions.
+  // Larger packets are lost.
   NarrowPort(std::unique_ptr<Port> port, const uint32_t* link_mtu)
       : WrappedPort(std::move(port)), link_mtu_(link_mtu) {}
 

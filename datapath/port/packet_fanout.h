@@ -24,7 +24,8 @@ class WithoutFanout {
   WithoutFanout(const WithoutFanout&) = delete;
   WithoutFanout& operator=(const WithoutFanout&) = delete;
 
-  // Of the transmit ring that this thread has asked for since; zero: none.
+  // The geometry of the transmit ring that this thread has requested since the
+  // object exists; zero: none.
   static tpacket_req transmit_ring();
 };
 

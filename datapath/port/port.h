@@ -1,6 +1,6 @@
 #pragma once
 
-// The I/O seam of the datapath: one port carries Ethernet frames in bursts.
+// The I/O interface of the datapath: a port carries Ethernet frames in bursts.
 //
 // A Port exists, with its buffers, before its device does, and it survives
 // every failure of that device. A keeper thread probes, starts, watches and
@@ -47,7 +47,7 @@ enum class PortState : uint8_t {
   kRemoved,   // the interface of a port that was up does not exist any more
 };
 
-// What deliberate faults did to outgoing and incoming frames.
+// What injected faults have done to outgoing and incoming frames.
 struct FaultCounts {
   impair::CountValues out;
   impair::CountValues in;
@@ -65,9 +65,9 @@ struct PortInfo {
   // flight must stay below rx_ring of the *other* side; ours is the best guess.
   uint16_t rx_ring = 0;
   uint16_t tx_ring = 0;
-  // The interface's MTU now; 0: no interface, or unknown. Longer frames are
-  // lost there. Values above Port::mtu() do not help, because the buffers have
-  // that size.
+  // The current MTU of the interface, which drops longer frames; 0: there is no
+  // interface, or it is unknown. It may exceed Port::mtu(), but the buffers
+  // only hold packets of Port::mtu().
   uint32_t interface_mtu = 0;
 };
 
@@ -117,9 +117,9 @@ class Port {
   // segment, with the usual headroom free before it.
   virtual uint16_t Transmit(rte_mbuf** packets, uint16_t count) = 0;
 
-  // Hot. True: Transmit() finishes the checksums of TCP for frames that ask for
-  // it, and Receive() says for which frames it vouches (tcp_checksum.h). May
-  // change when the state of the port does.
+  // Hot. True: Transmit() finishes the TCP checksums of frames that ask for it,
+  // and Receive() marks the frames whose checksum is right (tcp_checksum.h).
+  // May change with the state of the port.
   virtual bool finishes_tcp_checksums() const { return false; }
 
   // Hot. Makes wait_fd() readable when a frame waits or the state changes.
@@ -137,13 +137,13 @@ class Port {
   // can ever arrive (loop).
   virtual int wait_fd() const = 0;
 
-  // Hot. The device takes nothing to send any more: replace it, for this reason
-  // (one line), without waiting. False: it is another program that does not
-  // empty its ring, and only time helps.
+  // Hot. The device does not accept frames any more: starts to replace it, and
+  // does not wait. The argument is the reason, one line. False: a new device
+  // would not help, because another program does not empty its ring.
   virtual bool ReplaceDevice(const char*) { return false; }
 
-  // Transmitted frames that are still in the port and leave in later hot calls.
-  // A process that ends should make such calls.
+  // The number of transmitted frames that are still in the port and leave in
+  // later hot calls. A process should make such calls before it ends.
   virtual uint32_t frames_held() const { return 0; }
   // All 0 except in a port with faults (datapath/port/fault_port.h).
   virtual FaultCounts fault_counts() const { return {}; }
@@ -155,8 +155,9 @@ class Port {
 
   // The largest IP packet, in bytes; fixed at creation.
   uint16_t mtu() const { return mtu_; }
-  // The largest one that leaves now: a kernel interface below the port may take
-  // less than mtu(), and drops what is larger. It may change. Any thread.
+  // The largest IP packet that can be sent now, in bytes. A kernel interface
+  // below the port may have a smaller MTU than mtu(), and drops larger packets.
+  // It may change. Any thread.
   virtual uint32_t link_mtu() const { return mtu_; }
   // The RNIC's own MAC, which differs from the kernel interface's unless that
   // one was requested. The port is promiscuous and filters nothing.

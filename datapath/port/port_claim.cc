@@ -25,8 +25,8 @@ namespace {
 
 constexpr int kTrackedFds = 64;
 
-// The descriptors that a forked child must close: they would hold the claim of
-// its parent.
+// The descriptors that a forked child must close, because they would keep the
+// claim of its parent.
 std::atomic<int> g_tracked[kTrackedFds];  // fd + 1, 0 is free
 
 void Track(int fd) {
@@ -121,8 +121,9 @@ std::optional<std::string> ProcessBehind(const std::string& name) {
   return process;
 }
 
-// A packet socket on the interface of "iface:NAME" that receives nothing; or
-// -1. If it cannot be opened, the port will not start either, and reports why.
+// Opens a packet socket on the interface of "iface:NAME" that receives nothing;
+// or returns -1. If it cannot be opened, the port cannot start either, and
+// reports why.
 int ShowRight(std::string_view identity) {
   constexpr std::string_view kInterface = "iface:";
   if (!identity.starts_with(kInterface)) return -1;
@@ -181,7 +182,7 @@ Holders HoldersOf(const std::string& name, const char* identity, int mine) {
 }
 
 // A descriptor, or -errno. -EADDRINUSE: `holder` has the name. Otherwise
-// `holder`, if any, was passed over.
+// `holder`, if any, was ignored.
 struct Attempt {
   int fd = -1;
   std::optional<Holder> holder;

@@ -2,9 +2,9 @@
 
 // A port belongs to one process, and each RNIC of a host has its own ordinal of
 // kOrdinals (transport/base/numbers.h). Both are claimed by binding an abstract
-// unix socket: the kernel releases the name when the process ends, however it
-// ends. Abstract names belong to a network namespace, which is what "host"
-// means here.
+// unix socket: the kernel releases the name when the process ends in any way.
+// Abstract names belong to a network namespace; "host" means a network
+// namespace here.
 //
 // Any user may bind such a name. If a user without a right to the port
 // (urnic_claim_has_right()) holds the name, the claim uses a second name with a
@@ -16,8 +16,8 @@
 // from a packet socket on it, which is opened before the name is bound, so no
 // opener ignores an RNIC that is still starting.
 //
-// Every user has a right to an ordinal. Only when all are taken does an RNIC
-// share one that belongs neither to root nor to its own user.
+// Every user has a right to an ordinal. If all are taken, an RNIC shares one
+// that belongs neither to root nor to its own user.
 
 #include <string>
 #include <string_view>

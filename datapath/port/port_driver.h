@@ -1,7 +1,8 @@
 #pragma once
 
-// The text of a DPDK virtual device: "net_memif0,role=server,id=3". Needs
-// nothing of DPDK, so that programs can check it before they start anything.
+// Parses the text of a DPDK virtual device: "net_memif0,role=server,id=3". Does
+// not need DPDK, so that programs can check the text before they start
+// anything.
 
 #include <cstdint>
 #include <string>

@@ -56,8 +56,8 @@ absl::StatusOr<wire::MacAddress> ChooseMac(const PortConfig& config,
   return mac;
 }
 
-// Of this process: a pair of rings is private to it. In another PID namespace
-// there may be a process with the same number.
+// A name for this process, to which pairs of rings are private. (Another PID
+// namespace may have a process with the same number.)
 std::string ProcessName() {
   struct stat space = {};
   (void)stat("/proc/self/ns/pid", &space);

@@ -13,13 +13,13 @@ namespace urnic {
 struct PortConfig {
   std::string dev;   // syntax: port_spec.h
   uint16_t mtu = 0;  // 0: see ParsePortSpec()
-  // The RNIC's MAC. All zero: a locally administered address, derived from
-  // host, namespace and device, the same each time.
+  // The RNIC's MAC. All zero: a locally administered address, which is derived
+  // from host, namespace and device, and so is the same each time.
   wire::MacAddress mac = {};
   // Use the interface's own MAC (iface: only), for networks that filter unknown
   // MACs.
   bool mac_of_interface = false;
-  // Deliberate faults (transport/impair/fault_spec.h); empty: none.
+  // The faults to inject (transport/impair/fault_spec.h); empty: none.
   std::string fault = {};
   // Slots of the rings, unless the driver decides.
   uint16_t rx_ring = 1024;
@@ -28,8 +28,8 @@ struct PortConfig {
   PortReport report = nullptr;
   // May be null.
   PortWarning warn = nullptr;
-  // May be null. Called by CreatePort() for a socket that a killed process had
-  // left, and that was removed.
+  // May be null. CreatePort() calls it when it has removed a socket that a
+  // killed process had left.
   PortWarning removed = nullptr;
   // For the EAL, if this is the first port: EalOptions::memory_mb.
   uint32_t memory_mb = 0;
@@ -40,7 +40,7 @@ struct PortConfig {
 // ones. The device starts when it can (see Port::info()). Any thread; may
 // create threads, which have all signals blocked.
 //
-// Failures: of ParsePortSpec(), PortClaim::Take(), StartEal(), TakePool(),
+// Errors: those of ParsePortSpec(), PortClaim::Take(), StartEal(), TakePool(),
 // AllocateLcore(), ParseFaultSpec() and FaultPort::Create(); NOT_FOUND if
 // mac_of_interface is set and there is no interface.
 absl::StatusOr<std::unique_ptr<Port>> CreatePort(const PortConfig& config);

@@ -1,10 +1,10 @@
 #pragma once
 
 // The control thread of one port: finds the device, starts it, publishes it to
-// the hot path, watches it, and restores it when it fails. No outside event
-// ends its work. A failure gives a line of text (info(), and the report), with
-// a remedy if a person can fix it. The next attempt follows after 20 ms at
-// first, and after half a second at most.
+// the hot path, watches it, and replaces it when it fails. No external event
+// ends its work. A failure sets a line of text (info(), and the report), with a
+// remedy if a person can fix it. The next attempt follows after 20 ms at first,
+// and after half a second at most.
 //
 //   look for what the device needs --> probe --> configure --> start
 //        ^   (interface, socket)                                 |
@@ -67,7 +67,8 @@ class PortKeeper {
   // Adds the counts of this device and its predecessors.
   void AddCounters(PortCounters& sum) const;
   PortInfo info() const;
-  // That of info(), without waiting. 0: there is none, or it is not known yet.
+  // The interface_mtu of info(), without waiting. 0: there is no interface, or
+  // it is still unknown.
   uint32_t interface_mtu() const {
     return interface_mtu_.load(std::memory_order_relaxed);
   }
@@ -87,13 +88,13 @@ class PortKeeper {
   void Watch();
   int WatchIntervalMs() const;
   Verdict LookAfterDevice();
-  // The verdict of deliberate faults, and of those who use the device.
+  // The verdict that follows from injected faults and from ReplaceDevice().
   Verdict LookForFaults();
   void TakeDown();
   void AbandonProbe();
 
-  // Sleeps until an event, a fault on purpose, a stop or the time; negative: no
-  // limit.
+  // Sleeps until an event, an injected fault, a stop or the time-out; negative:
+  // no limit.
   void Wait(int timeout_ms);
   void WaitBackOff();
   void DiscardEdges();
@@ -131,7 +132,7 @@ class PortKeeper {
   std::atomic<bool> stop_ = false;
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> leave_fds_open_ = false;
-  // Why the device must be replaced; null: it need not.
+  // Why the device must be replaced; null: it need not be replaced.
   std::atomic<const char*> replace_ = nullptr;
 
   // Only the keeper thread uses these.
@@ -150,8 +151,8 @@ class PortKeeper {
   // callback.
   mutable std::mutex mutex_;
   std::unique_ptr<DpdkDevice> device_;  // changed by the keeper only
-  // By the keeper only. While DPDK allocates a device's queues, nobody may ask
-  // for its counters: its array of queues is null.
+  // Only the keeper changes it. False while DPDK allocates a device's queues:
+  // then no thread may read its counters, because its array of queues is null.
   bool configured_ = false;
   PortCounters past_;  // of earlier devices
   PortInfo info_;

@@ -162,8 +162,8 @@ absl::Status FitAfPacket(std::string_view dev, Pairs& pairs, PortSpec& spec) {
   return absl::OkStatus();
 }
 
-// Adds arguments that the user left out and whose default we choose better than
-// the driver does.
+// Adds arguments that the user has left out, if our default is better than the
+// driver's.
 absl::Status AddDefaults(std::string_view dev, Pairs& pairs, PortSpec& spec) {
   switch (spec.kind) {
     case PortKind::kAfPacket:
@@ -260,7 +260,7 @@ absl::Status Identify(std::string_view dev, const Pairs& pairs,
   }
 }
 
-// DPDK would truncate it and use another file.
+// DPDK would truncate a longer path and use another file.
 absl::Status CheckSocketPath(std::string_view dev, const std::string& path) {
   constexpr size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
   if (path.size() <= kLongest) return absl::OkStatus();

@@ -1,6 +1,7 @@
 #pragma once
 
-// What a DEV string means: `--port DEV`, URNIC_PORTS="DEV|IP/LEN;..".
+// Parses the DEV strings that select a port: `--port DEV`,
+// URNIC_PORTS="DEV|IP/LEN;..".
 //
 //   iface:NAME        a kernel interface, through its packet socket
 //   loop              no wire: an RNIC that only talks to itself
@@ -43,18 +44,19 @@ struct PortSpec {
   // kMemif: the socket's name for unix_socket.h, abstract or not. Otherwise
   // empty.
   std::string socket;
-  // We choose the socket file, for this user alone: mode 0600.
+  // The socket file is our choice, and only for this user: mode 0600.
   bool socket_is_private = false;
   // Our side waits for peers at a socket, and creates its file if it has one.
   bool listens = false;
   // The probe returns only when a peer has connected (virtio_user server).
   bool probe_waits = false;
 
-  // The device may do the checksums of TCP, if it can. (net_tap computes them
-  // in software, too. Faults of the wire must not get a right sum.)
+  // The device may do the checksums of TCP, if it can. Not set for net_tap,
+  // which computes them in software, too, or with faults of the wire, because
+  // damaged frames must not get a right checksum.
   bool may_leave_tcp_checksums = false;
 
-  // Faults on purpose. `frozen` and `stuck` are a FaultPort's.
+  // Injected faults of the device. FaultPort handles `frozen` and `stuck`.
   impair::DeviceFaults faults;
 
   // Slots of each ring if the arguments determine them; 0 if the peer does
@@ -74,7 +76,7 @@ struct PortSpec {
 // Slots of each ring of a ring: pair.
 inline constexpr uint16_t kRingPairSlots = 1024;
 
-// The limits and defaults by which URNIC_PORTS is checked, too.
+// The limits and defaults, which also apply to URNIC_PORTS.
 inline constexpr uint16_t kMtuMin = URNIC_PORT_MTU_MIN;
 inline constexpr uint16_t kMtuMax = URNIC_PORT_MTU_MAX;
 inline constexpr uint16_t kVirtualMtu = URNIC_PORT_MTU_VIRTUAL;

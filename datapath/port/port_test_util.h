@@ -108,7 +108,8 @@ inline bool RoundTrip(Port& port, int timeout_ms = kPatienceMs) {
       timeout_ms);
 }
 
-// Waits until nothing is under way: what was sent first arrives first.
+// Waits until no frame is in flight, by sending one more: frames arrive in
+// order.
 inline bool NothingIsUnderWay(Port& port) {
   constexpr uint64_t kMark = ~uint64_t{0} - 1;
   if (!Send(port, kMark)) return false;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Pairs of rings inside this process, by name: `ring:NAME:a` sends what
-// `ring:NAME:b` receives, and the reverse. A pair lives as long as the process;
-// each end may be opened and closed repeatedly.
+// Pairs of rings inside this process, by name: `ring:NAME:a` sends to
+// `ring:NAME:b`, and the reverse. A pair lives as long as the process; each end
+// may be opened and closed repeatedly.
 
 #include <cstdint>
 #include <string>

@@ -12,7 +12,7 @@
 namespace urnic {
 namespace {
 
-// A number of an inode alone is soon used again.
+// The number of an inode alone is not enough, because it is soon reused.
 bool IsSame(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino &&
          one.st_mtim.tv_sec == other.st_mtim.tv_sec &&

@@ -7,15 +7,16 @@
 
 namespace urnic {
 
-// True if any process listens at `path`: connects and hangs up. Also if this
-// cannot be known, because the socket is another user's.
+// True if any process listens at `path`; connects to find out, and disconnects.
+// Also true if the answer is unknown, because the socket belongs to another
+// user.
 bool SomebodyListens(const std::string& path);
 
-// True if `path` is a socket file at which nobody listens.
+// True if `path` is a socket file at which no process listens.
 bool IsStaleSocket(const std::string& path);
 
-// Removes such a file, and no other: one that a program has put there meanwhile
-// stays. Returns 0, or an errno; 0 also if `path` is not such a file.
+// Removes such a file, but not a file that a program has created there
+// meanwhile. Returns 0, or an errno; 0 also if `path` is not such a file.
 int RemoveStaleSocket(const std::string& path);
 
 }  // namespace urnic

@@ -1,9 +1,9 @@
 #pragma once
 
-// How frames and ports agree on the checksums of TCP. A port that finishes them
-// (Port::finishes_tcp_checksums()) is vhost or virtio_user, whose peer has
-// agreed: to a peer in shared memory the sum is not computed at all, and the
-// peer does not check it.
+// Offload of TCP checksums to ports. Only vhost and virtio_user finish them
+// (Port::finishes_tcp_checksums()), if the peer has agreed: for a peer in
+// shared memory the checksum is not computed at all, and the peer does not
+// check it.
 
 #include <rte_mbuf.h>
 
@@ -12,7 +12,8 @@
 namespace urnic {
 
 // Asks the port to finish the checksum of the frame, a TCP segment whose
-// checksum field has the sum of the pseudo header. REQUIRES: the port does.
+// checksum field has the sum of the pseudo header. REQUIRES: the port finishes
+// checksums.
 inline void AskForTcpChecksum(rte_mbuf* frame, uint32_t l2_bytes,
                               uint32_t l3_bytes, bool ipv6) {
   frame->l2_len = l2_bytes;
@@ -21,8 +22,8 @@ inline void AskForTcpChecksum(rte_mbuf* frame, uint32_t l2_bytes,
                      (ipv6 ? RTE_MBUF_F_TX_IPV6 : RTE_MBUF_F_TX_IPV4);
 }
 
-// The port vouches for the checksum of a received segment: it has checked it,
-// or the peer has not computed it.
+// The checksum of a received segment need not be checked: the port has checked
+// it, or the peer in shared memory has not computed it.
 inline bool TcpChecksumIsVouchedFor(const rte_mbuf& frame) {
   const uint64_t said = frame.ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
   return said == RTE_MBUF_F_RX_L4_CKSUM_GOOD ||

@@ -16,7 +16,7 @@
 namespace urnic {
 namespace {
 
-// Where the driver puts the frame of a slot.
+// The offset of the frame in a slot.
 constexpr size_t kFrameAt = TPACKET2_HDRLEN - sizeof(sockaddr_ll);
 // Without the FCS.
 constexpr uint32_t kShortest = ETH_ZLEN;
@@ -149,7 +149,8 @@ bool TransmitRing::Replace(long& result) {
   const uint32_t bytes = slot->tp_len;
   std::array<uint8_t, kShortest> saved;
   std::memcpy(saved.data(), frame, saved.size());
-  // To our own address: a switch drops it, and no other host takes it.
+  // The destination is our own address: a switch drops the frame, and no other
+  // host accepts it.
   std::memset(frame, 0, kShortest);
   std::memcpy(frame, &saved[ETH_ALEN], ETH_ALEN);
   std::memcpy(frame + ETH_ALEN, &saved[ETH_ALEN], ETH_ALEN);

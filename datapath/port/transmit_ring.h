@@ -9,10 +9,11 @@
 // moment.
 //
 // The linker redirects sendto(2) to our code (--wrap, BUILD.bazel). After
-// ENOBUFS it looks at the ring. A frame that has been refused for a while is
-// replaced, in its slot, by a short one that nobody takes. If the interface
-// sends that, it was the frame that was refused: it is lost, and counted.
-// Otherwise the interface has no room, and the frame is put back.
+// ENOBUFS our code examines the ring. If a frame has been refused for a while,
+// it is replaced, in its slot, by a short frame that no host accepts. If the
+// interface sends the short frame, it had refused the original one, which is
+// lost, and counted. Otherwise the interface has no room, and the original
+// frame is put back.
 
 #include <linux/if_packet.h>
 
@@ -28,14 +29,16 @@ namespace urnic {
 // The transmit ring of one packet socket, in the format of TPACKET_V2.
 class TransmitRing {
  public:
-  // How long a frame is tried again, before it is doubted.
+  // How long a frame is retried before the short frame replaces it.
   static constexpr Duration kPatience = Duration::Milliseconds(5);
-  // For so long after a refusal, frames of that length are not tried again.
+  // For this time after a refusal, frames of that length or more are not
+  // retried.
   static constexpr Duration kMemory = Duration::Seconds(1);
 
-  // Follows the ring of `fd` from now on. `geometry`: of each of its two rings.
-  // At the first refusal, writes to `event_fd`. Null: the ring cannot be
-  // mapped, or too many are followed; then it is as without this class.
+  // From now on handles refusals in the ring of `fd`. `geometry`: that of each
+  // of its two rings. At the first refusal, writes to `event_fd`. Null: the
+  // ring cannot be mapped, or too many rings are followed; then refusals are
+  // not handled.
   static std::unique_ptr<TransmitRing> Follow(int fd,
                                               const tpacket_req& geometry,
                                               int event_fd);
@@ -44,11 +47,11 @@ class TransmitRing {
   TransmitRing(const TransmitRing&) = delete;
   TransmitRing& operator=(const TransmitRing&) = delete;
 
-  // For sendto(): it has failed with ENOBUFS. Returns what a call returns that
-  // is made afterwards, and sets errno. By the thread that sends.
+  // The thread that sends calls this after sendto() has failed with ENOBUFS.
+  // Returns the result of a new sendto(), and sets errno.
   long OnRefusal();
 
-  // Any thread. Frames that were refused, and the length of the first one.
+  // The number of refused frames, and the length of the first one. Any thread.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   uint32_t refused_bytes() const {
     return first_bytes_.load(std::memory_order_relaxed);
@@ -73,11 +76,11 @@ class TransmitRing {
   const uint32_t slot_bytes_;
   const uint32_t slots_;
 
-  // Of the thread that sends.
-  uint32_t head_ = 0;  // what the kernel sends next, when it was last known
+  // Only for the thread that sends.
+  uint32_t head_ = 0;  // the next slot of the kernel, when it was last known
   uint32_t tried_ = UINT32_MAX;  // the slot of the frame that was refused
   Time tried_since_;
-  uint32_t limit_bytes_ = UINT32_MAX;  // such frames were refused, until then:
+  uint32_t limit_bytes_ = UINT32_MAX;  // longer ones are not retried, until:
   Time limit_until_;
 
   std::atomic<uint64_t> refused_ = 0;

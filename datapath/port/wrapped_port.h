@@ -1,8 +1,9 @@
 #pragma once
 
-// A port in front of another one, with its MTU, MAC, pool and numbers. What a
-// subclass does not change is the other port's. Only checksums are not: what
-// changes frames on the way cannot vouch for them.
+// The base of ports that stand in front of another port. It has the same MTU,
+// MAC, pool and numbers, and passes all calls on that a subclass does not
+// override. Only checksums are not offloaded: a subclass may change frames, and
+// then their checksums are wrong.
 
 #include <cstdint>
 #include <memory>

@@ -1,12 +1,12 @@
 #pragma once
 
-// The seam between a transport and its congestion control. A transport reports
-// the fate of its packets. It gets back how many may be under way (a window)
-// and when the next one may leave (a pacing time).
+// The interface between a transport and its congestion control. A transport
+// reports the fate of its packets. It gets back how many may be in flight (a
+// window) and when the next one may leave (a pacing time).
 //
 // The window counts packets, for three reasons. The buffers of a path, the ring
 // of a port and a go-back-N repair count packets, too. A read reserves the
-// packets of its answer before their sizes are known. And an RC requester can
+// packets of its response before their sizes are known. And an RC requester can
 // compare the window with a distance of PSNs without further bookkeeping. A
 // window below one packet is expressed as a window of one with a pacing time.
 //
@@ -30,7 +30,7 @@ struct AckSample {
   Duration round_trip;
   uint32_t packets = 0;  // newly acknowledged
   uint32_t bytes = 0;    // their payload
-  // Nothing is acknowledged cumulatively: `bytes` arrived behind a hole.
+  // Nothing is acknowledged cumulatively: `bytes` arrived behind a gap.
   bool duplicate = false;
   // The part of `bytes` whose packets were marked. Only an algorithm that
   // counts marks (DCTCP) reads it; a transport that cannot tell leaves it 0.
@@ -39,7 +39,7 @@ struct AckSample {
   // "congestion experienced". Classic ECN of TCP repeats its echo until it sees
   // CWR: the sender sets this once, and then sends CWR.
   bool marked = false;
-  // Everything that was under way when the last round began is acknowledged, so
+  // Everything that was in flight when the last round began is acknowledged, so
   // the sender's decisions at that time have had their effect.
   bool ends_round = false;
   //= RFC 7661 4: a window that was full neither in this round nor in the one
@@ -59,7 +59,7 @@ concept CongestionControl = requires(T& cc, const T& view,
   cc.OnUndo();
   // The peer, or the path, reports that our packets were marked (a CNP).
   cc.OnCnp(now);
-  // The number of packets that may be under way; at least 1.
+  // The number of packets that may be in flight; at least 1.
   { view.window() } -> std::same_as<uint32_t>;
   // The latest of the samples; zero: none yet.
   { (view.round_trip) } -> std::same_as<const Duration&>;
@@ -73,8 +73,8 @@ concept CongestionControl = requires(T& cc, const T& view,
 //   OnLoss ─► SetWindow, with each acknowledgement ─► OnRecovered
 //   OnRto  ─► (slow start)                         ─► OnRecovered
 //
-// A repair begins at most once for each window of data, and ends when all that
-// was under way at its beginning has been acknowledged. The transport must end
+// A repair begins at most once for each window of data, and ends when all data
+// that were in flight at its beginning are acknowledged. The transport must end
 // it: after OnLoss() samples do not let the window grow until then. OnUndo()
 // also ends it.
 template <typename T>
@@ -83,8 +83,8 @@ concept StreamCongestionControl = CongestionControl<T> &&
   //= RFC 9438 4.6, RFC 7661 4.4.1: a reduction may depend on the flight size,
   //= so the transport states the flight size at the time of the loss: from the
   //= first unacknowledged byte to the last byte that was sent
-  // Without this argument: as much as the window allows. After OnLoss() the
-  // window is ssthresh().
+  // `packets`: how many are in flight; without the argument, as many as the
+  // window allows. After OnLoss() the window is ssthresh().
   cc.OnLoss(now, packets);
   cc.OnRto(now, packets);
   // The window in which slow start ends, and with which a repair ends.
@@ -94,12 +94,12 @@ concept StreamCongestionControl = CongestionControl<T> &&
   //= after it, the window is ssthresh
   // SetWindow() sets the window until the next call or OnRecovered().
   cc.SetWindow(packets);
-  // The repair has ended, after so many packets were resent.
+  // The repair has ended, after `packets` packets were resent.
   cc.OnRecovered(now, packets);
-  // New data leave while nothing is under way. The time since the last
+  // New data leave while nothing is in flight. The time since the last
   // acknowledgement was idle.
   cc.OnRestart(now);
-  // Packets carry up to so many bytes from now on.
+  // From now on packets carry up to `packets` bytes (the new MSS).
   cc.SetMss(packets);
 };
 

@@ -92,7 +92,7 @@ struct Cubic {
   FixedPackets w_est = 0;
   FixedPackets prior = 0;  // the window when ssthresh was set
   Duration k;              // when the curve is at W_max
-  Time epoch;              // when t was 0, moved by what does not count
+  Time epoch;              // when t was 0, moved by times that do not count
   Time seen;               // the last Advance()
   bool running = false;    // w_est, k and epoch are set
   bool flat = false;       // K will be 0

@@ -2,8 +2,8 @@
 
 // DCTCP's estimate of how congested the path is: the fraction of bytes that
 // were marked, averaged over windows. A reduction is in proportion to it. For
-// networks in which all flows do this and switches mark early; elsewhere it
-// takes the share of other flows.
+// networks in which all flows do this and switches mark early; in other
+// networks it takes the share of other flows.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Dctcp {
                                  alpha / (2 * kAll));
   }
 
-  // As if everything were marked: the first reaction is a strong one.
+  // Starts as if everything were marked, so the first reaction is strong.
   uint32_t alpha = kAll;
   uint64_t acked = 0;   // bytes, in this round
   uint64_t marked = 0;  // of these

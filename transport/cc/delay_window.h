@@ -1,8 +1,9 @@
 #pragma once
 
 // Congestion control of a path by its round trips, in the manner of Swift. The
-// shortest round trip is that of an empty path; what exceeds it is queues. The
-// flow leaves a small queue and slows down when it becomes longer.
+// shortest round trip is that of an empty path; the excess over it is the time
+// in queues. The flow tolerates a small queue, and slows down when it becomes
+// longer.
 //
 //   short round trip   twice the window in a round trip at first, later a
 //                      sixteenth more; one packet more as the queue builds
@@ -14,29 +15,29 @@
 //   marks, CNPs        less, in proportion to how many round trips have marks;
 //                      then soon back to the middle (DCQCN)
 //
-// The window may fall below one packet: then it is one, and a pacer keeps
-// packets apart. The smaller the window, the longer the queue that the flow
-// leaves: so among many flows at a bottleneck the small ones grow and the large
-// ones shrink, and the queue has room for one packet of each.
+// The window may fall below one packet. Then it counts as one, and a pacer
+// spaces the packets. A flow with a smaller window tolerates a longer queue. So
+// among many flows at a bottleneck the small ones grow and the large ones
+// shrink, and the queue has room for one packet of each.
 //
 // On a long path the pacer spreads the window over the round trip. Otherwise
-// what was acknowledged at once would be sent at once, forever, and the time
-// that it takes on the wire would look like a queue.
+// packets that are acknowledged in one burst would be sent in one burst again
+// and again, and the time of the burst on the wire would look like a queue.
 //
-// Round trips are long as well when a host's CPU was busy. So only a row of
-// long samples means a queue, of kLongInARow at least, and all that came within
-// a round trip; and the queue is as long as the shortest of them says. A single
-// long one means nothing but the end of doubling. A round trip of an empty path
-// below kShort needs only `quiet` packets; the limit grows with it, up to
-// `most`.
+// Round trips are also long when the CPU of a host was busy. So only a row of
+// long samples means a queue: at least kLongInARow, and all samples of a round
+// trip. The shortest of them is the length of the queue. A single long sample
+// only ends the doubling of the window. If the round trip of the empty path is
+// below kShort, `quiet` packets are enough; for longer paths the limit grows in
+// proportion, up to `most`.
 //
-// A flow that begins behind the queues of others takes them for the path, and
-// routes change. So a flow that has seen queues lets them drain now and then,
-// and measures the path again (as BBR does). That works only if all flows of a
-// queue do it at the same time: they do when a second begins, and more often
-// while they are young. Hosts whose clocks differ by less than a few round
-// trips are fair to each other; others drain at different times, which is of
-// no use.
+// A flow that starts while others have queues there takes these for a part of
+// the path, and routes change. So a flow that has seen queues lets them drain
+// now and then, and measures the path again (as BBR does). That only works if
+// all flows of a queue drain it at the same time. They do so at the beginning
+// of a second, and more often while they are young. Hosts whose clocks differ
+// by less than a few round trips share fairly; other hosts drain at different
+// times, which has no use.
 //
 // A plain value. Thread: one at a time (the holder of the engine's token).
 
@@ -57,7 +58,7 @@ struct DelayWindow {
   static constexpr uint32_t kMostPackets = 1u << 16;
   // A packet in 16 round trips.
   static constexpr uint32_t kFloor = kPacket / 16;
-  // Marks and CNPs can be forged: they leave a packet in a round trip.
+  // Marks and CNPs can be forged, so they never reduce the window below this.
   static constexpr uint32_t kMarkedFloor = kPacket;
   static constexpr uint32_t kInitial = 16 * kPacket;
   static constexpr uint32_t kDrained = kPacket;
@@ -65,7 +66,7 @@ struct DelayWindow {
   static constexpr uint32_t kFewLost = 8;      // up to an eighth of a window
   static constexpr uint32_t kLossPeriod = 32;  // packets
   static constexpr uint8_t kLongInARow = 3;
-  // The queue that is left alone: a quarter of the path, between these two.
+  // The queue that is tolerated: a quarter of the path, between these two.
   static constexpr Duration kQueue = Duration::Microseconds(60);
   static constexpr Duration kLongQueue = Duration::Milliseconds(2);
   // With a window of W packets, it is longer by kSmall / sqrt(W) - kLarge.
@@ -84,7 +85,7 @@ struct DelayWindow {
   static constexpr uint32_t kBurst = 32'768;  // ns, about
   static constexpr int kAckShiftMax = 5;
   static constexpr int kWireShiftMax = 15;
-  // What a drain takes into account: most buffers are shorter.
+  // The longest queue that a drain waits for; most buffers are shorter.
   static constexpr Duration kLongestQueue = Duration::Milliseconds(10);
   // Marks are averaged over periods of a round trip, or of this.
   static constexpr Duration kMarkPeriod = Duration::Microseconds(50);
@@ -112,7 +113,7 @@ struct DelayWindow {
     full_packet = std::max(full_packet, packet_bytes);
   }
 
-  // Packets behind a gap are of no use if the peer cannot hold so many.
+  // The peer can hold only this many packets behind a gap; more would be lost.
   void Tighten(uint32_t packets) {
     can_hold = packets * kPacket;
     ObeyPeer();
@@ -121,13 +122,13 @@ struct DelayWindow {
   }
 
   uint32_t window() const { return std::max(cwnd / kPacket, 1u); }
-  // The window, but for the short time in which the queue is drained.
+  // The window, without the reduction while the queue is being drained.
   uint32_t usual_window() const {
     return draining ? std::max(after_drain / kPacket, 1u) : window();
   }
-  // An acknowledgement is asked for at least after so many packets. It lets as
-  // many go, which are a queue of their own for a while: on a long path they
-  // are a smaller part of the window.
+  // An acknowledgement is requested at least after this many packets. It allows
+  // as many new ones to leave at once, which are a queue for a while. So on a
+  // long path the number is a smaller part of the window.
   uint32_t AckEvery() const {
     return std::clamp(window() >> ack_shift, 1u, kAckEveryMost);
   }
@@ -145,7 +146,8 @@ struct DelayWindow {
     wire_shift = static_cast<uint8_t>(std::clamp<int>(
         std::bit_width(shortest_ns / kShortNs) - 1, 0, kWireShiftMax));
   }
-  // An image has become this (image_fields.h). A move ends a drain.
+  // Called after this object was read from an image (image_fields.h). A move
+  // ends a drain.
   void AfterMove() {
     ScaleToPath();
     pacer = Pacer();
@@ -159,7 +161,7 @@ struct DelayWindow {
     heard += sample.packets;
     if (sample.round_trip.ns() != 0) OnRoundTrip(sample.now, sample.round_trip);
     if (__builtin_expect(draining, 0)) {
-      // Without a sample, what was known must do.
+      // If no sample comes, keep the known values.
       const Duration patience = round_trip * (2 * kDrainedFor);
       if (sample.now - drained_at >= patience) EndDrain();
     } else if (!starting && DrainIsDue(sample.now) && Fills(sample.now)) {
@@ -172,8 +174,7 @@ struct DelayWindow {
       UpdatePacer();
   }
 
-  // A round trip that is not part of an acknowledgement: of a packet that was
-  // sent again.
+  // The round trip of a packet that was resent, which no AckSample has.
   void OnRoundTrip(Time now, Duration sample) {
     if (__builtin_expect(draining, 0)) return Drain(now, sample);
     round_trip = sample;
@@ -185,7 +186,7 @@ struct DelayWindow {
     const Duration target = quick ? sample : Target();
     if (sample <= target) {
       above = 0;
-      // Others leave the queue short now and then, too.
+      // Other flows also let the queue become short now and then.
       if (competes && now - slowed_at < round_trip * kPatience) return;
       competes = false;
       slowed_from = 0;
@@ -205,19 +206,19 @@ struct DelayWindow {
     CutTo(cwnd - static_cast<uint32_t>(std::min<int64_t>(
                      cwnd / 2, cwnd * excess * 4 / 5 / row_least)),
           now);
-    before_cut = 0;  // nor is this one undone
+    before_cut = 0;  // this cut is not undone either
     BeginRow(now);
   }
 
-  // The window is full: more would be sent.
+  // The window is full, and there is more to send.
   void OnFull(Time now) {
     if (!Fills(now)) drained_at = now;  // there was nothing to drain
     full_at = now;
   }
 
-  // So many packets were lost. Losses within a round trip, and within
-  // kLossPeriod packets, count together, and reduce the window once. True: that
-  // was done, now or within the last round trip.
+  // `packets` packets were lost. Losses within a round trip, and within
+  // kLossPeriod packets, count together, and reduce the window once. True: the
+  // window was reduced, now or within the last round trip.
   bool OnLoss(Time now, uint32_t packets) {
     if (now - lost_since > round_trip && heard >= kLossPeriod) {
       lost = heard = 0;
@@ -233,8 +234,8 @@ struct DelayWindow {
     if (few && quick && !competes) return false;
     const uint32_t before = cwnd;
     CutTo(cwnd / 2, now);
-    // So much although a short path would need more: a buffer may have been
-    // full of others' packets when the path was measured.
+    // Many losses, although the window is small even for a short path: a buffer
+    // may have been full of others' packets when the path was measured.
     doubted |= !few && before < quiet;
     if (quick) resume = before / 4 * 3;
     return true;
@@ -243,7 +244,7 @@ struct DelayWindow {
     if (!JustCut(now)) CutTo(usual() / 2, now);
   }
 
-  // The latest loss or time-out was none: undoes its cut, once.
+  // The latest loss or time-out was a mistake: undoes its cut, once.
   void OnUndo() {
     usual() = std::max(usual(), before_cut);
     before_cut = 0;
@@ -253,7 +254,7 @@ struct DelayWindow {
     const uint32_t before = usual();
     const uint32_t left =
         reaction.OnNotification(now, std::max(round_trip, kMarkPeriod), before);
-    if (left == before) return;  // this period has had one
+    if (left == before) return;  // this period has had a cut
     CutTo(std::max(left, std::min(before, kMarkedFloor)), now);
     before_cut = 0;  // this cut is never undone
     resume = before;
@@ -264,35 +265,35 @@ struct DelayWindow {
   uint32_t quiet = 0;  // enough for a short path
   uint32_t limit = 0;  // enough for this path
   uint32_t most = 0;
-  uint32_t can_hold = 0;     // the peer; 0: all that was sent, until now
+  uint32_t can_hold = 0;     // by the peer; 0: it has held everything so far
   uint32_t full_packet = 0;  // bytes
   uint32_t before_cut = 0;   // OnUndo() restores this; 0: nothing
   bool starting = true;      // twice the window in a round trip
   bool cut = false;          // last_cut is known
   uint8_t above = 0;         // long round trips in a row, up to kLongInARow
-  // What is under way, shifted right by this, may be in ports; the rest is on
-  // a long wire (PortRoom).
+  // The packets in flight, shifted right by this, may be in ports; the others
+  // are on a long wire (PortRoom).
   uint8_t wire_shift = 0;
   uint8_t ack_shift = 1;  // AckEvery(): the window, shifted right by this
   bool competes = false;  // the queue belongs to others
-  // Much was lost: shortest_ns may be the queue of others.
+  // Much was lost: shortest_ns may include the queue of others.
   bool doubted = false;
   bool draining = false;  // the next window is `after_drain`
-  // Until the last drain that found no queue, and not since.
+  // `competes` was set until the last drain that found no queue, and not since.
   bool competed = false;
   Time last_cut;
   Duration round_trip;     // the latest; zero: not known yet
   uint32_t row_least = 0;  // with `above`: ns, the shortest of the row
   Time row_since;          // with `above`: the row, or the latest cut
-  // When we began to slow down: the window and the round trip of then. 0: we do
-  // not. With `competes`, slowed_at is the time of the latest long round trip.
+  // The window and the round trip when we began to slow down; 0: we do not slow
+  // down. With `competes`, slowed_at is the time of the latest long round trip.
   uint32_t slowed_from = 0;
   uint32_t slowed_ns = 0;
   Time slowed_at;
   uint32_t shortest_ns = 0;  // of an empty path; 0: not known
   uint32_t after_drain = 0;
   uint32_t shortest_drained = 0;         // ns; 0: not measured yet
-  uint32_t drained_before = UINT32_MAX;  // the drain before
+  uint32_t drained_before = UINT32_MAX;  // of the previous drain
   uint32_t lost = 0;                     // packets, within a period
   uint32_t heard = 0;                    // those acknowledged in it
   Time full_at;                          // the last time; zero: never
@@ -321,10 +322,11 @@ struct DelayWindow {
   uint32_t& usual() { return draining ? after_drain : cwnd; }
   bool JustCut(Time now) const { return cut && now - last_cut < round_trip; }
 
-  // Half of the window does not make the queue a quarter shorter: it
-  // belongs to others. That takes time: others of our kind slow down, too, and
-  // learn by that what the path is. It takes less if that was so a moment ago:
-  // without our part of the queue, a drain may find none.
+  // If halving the window does not make the queue a quarter shorter, the queue
+  // belongs to others. This is decided after some time, because other flows of
+  // our kind slow down, too, and so learn the path. The time is shorter if the
+  // queue was others' a moment ago: a drain may have found no queue only
+  // because our part of it was gone.
   void NoteSlowing(uint32_t ns, Time now) {
     if (slowed_from == 0 || ns < slowed_ns / 4 * 3) {
       slowed_from = cwnd;
@@ -351,10 +353,10 @@ struct DelayWindow {
         kLarge.ns();
     return Longer() + Duration::Nanoseconds(std::max<int64_t>(small, 0));
   }
-  // The round trip with a queue that means nothing yet: a quarter of the path.
-  // (A half let those of a hundred hosts keep too much that had taken the
-  // queues of others for the path.) While the window doubles, a round trip that
-  // is longer by an eighth is the last warning.
+  // The round trip with the longest queue that is tolerated: a quarter of the
+  // path. (With a half, those of a hundred hosts that had taken the queues of
+  // others for the path kept too large windows.) While the window doubles, a
+  // round trip that is longer by an eighth ends the doubling.
   Duration Longer() const {
     const uint32_t part = starting ? shortest_ns / 8 : shortest_ns / 4;
     return Shortest() +
@@ -386,13 +388,13 @@ struct DelayWindow {
     return number(now) != number(drained_at);
   }
   // Whether the window was full in the last round trips, or is small. If not,
-  // no queue is ours.
+  // we do not cause a queue.
   bool Fills(Time now) const {
     constexpr auto kRecent = Duration::Nanoseconds(int64_t{1} << kFirstDrains);
     return cwnd < kPacket || now - full_at <= std::max(round_trip * 2, kRecent);
   }
-  // Nothing is sent for a round trip, then a packet in each. A round trip may
-  // have been long because the peer slept: then this flow need not be silent.
+  // Sends nothing for a round trip, then a packet in each. The last round trip
+  // may have been long because the peer slept, so the pause is limited.
   void BeginDrain(Time now) {
     draining = true;
     drained_at = now;
@@ -403,8 +405,8 @@ struct DelayWindow {
     pacer.SetRate(full_packet, std::min(round_trip, Duration::Seconds(1)));
     pacer.next_send = now + round_trip;
   }
-  // A sample while the queue drains. It counts if its packet was sent when
-  // those that had been sent before were gone.
+  // A sample while the queue drains. It counts if its packet was sent after all
+  // earlier packets had left the path.
   void Drain(Time now, Duration sample) {
     if (now - sample < drained_at + round_trip) return;
     const uint32_t ns = Narrow(sample);
@@ -417,7 +419,7 @@ struct DelayWindow {
   void EndDrain() {
     draining = false;
     above = 0;
-    // Others have kept the queue, or not.
+    // If the round trip is still long, others have kept the queue.
     const uint32_t empty =
         shortest_ns +
         std::max(static_cast<uint32_t>(kQueue.ns()), shortest_ns / 8);
@@ -430,7 +432,7 @@ struct DelayWindow {
     UpdatePacer();
     if (shortest_drained == 0) return;
     doubted = false;
-    // Not everybody may have drained the queue this time.
+    // Some flows may not have drained the queue this time.
     const uint32_t before = Young(drained_at) ? shortest_ns : drained_before;
     LearnShortest(std::min(shortest_drained, before));
     drained_before = shortest_drained;
@@ -442,15 +444,16 @@ struct DelayWindow {
       return;
     }
     // A window that was not full in the last round trips says nothing about the
-    // path. Up to `quiet`, it may grow nevertheless: programs that ask for the
-    // answer of each message would otherwise begin their bulk transfers slowly.
+    // path. Up to `quiet`, it may grow nevertheless. Otherwise programs that
+    // wait for an answer to each message would begin their bulk transfers
+    // slowly.
     if (cwnd >= quiet && sample.now - full_at > round_trip * 2) return;
     if (above != 0 && !competes) return;
     if (starting && above == 0) {
       cwnd = std::min(limit, cwnd + sample.packets * kPacket);
       return;
     }
-    // In a round trip:
+    // The growth in a round trip:
     uint32_t more = kPacket;
     if (cwnd < resume) {
       more = std::max(more, (resume - cwnd) / 2);
@@ -477,8 +480,8 @@ struct DelayWindow {
     if (usual() < kPacket) UpdatePacer();
   }
 
-  // Below one packet: a window in a round trip. On a long path a little more,
-  // so that what is under way is not a burst.
+  // Below one packet, the rate is a window in a round trip. On a long path it
+  // is a little more, which spreads the packets in flight over the round trip.
   void UpdatePacer() {
     if (draining) return;
     uint64_t bytes = uint64_t{full_packet} * cwnd / kPacket;

@@ -16,8 +16,8 @@ namespace urnic::cc {
 using FixedPackets = uint64_t;
 
 inline constexpr FixedPackets kOnePacket = FixedPackets{1} << 32;
-// No window is larger. With the smallest MSS that is 8 GB, and a TCP window
-// ends at 1 GB. Sums, and products with small numbers, do not overflow.
+// The largest window. With the smallest MSS it is 8 GB, and a TCP window is at
+// most 1 GB. Sums, and products with small numbers, do not overflow.
 inline constexpr uint32_t kWindowMax = 1u << 24;
 
 constexpr FixedPackets FromPackets(uint32_t packets) {

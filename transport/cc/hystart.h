@@ -27,7 +27,7 @@ struct HyStart {
   // acknowledgement, so that its bursts stay short.
   static constexpr uint32_t kBurst = 8;
 
-  // How much slower the window grows now.
+  // The factor by which the window grows more slowly now.
   uint32_t divisor() const { return conservative ? kGrowthDivisor : 1; }
 
   // With each acknowledgement in the first slow start. `round_trip`: zero if

@@ -82,8 +82,8 @@ struct FieldsOf<cc::DelayWindow> {
     f.Since("lost_since", lost_since, lost != 0);
     f("resume", resume);
     f.Group("reaction", reaction);
-    // The engine's; what follows from the others; and a row, which a move
-    // interrupts.
+    // Members of the engine, members that follow from others, and a row, which
+    // a move interrupts.
     f.Elsewhere(to_wall, wire_shift, ack_shift, pacer, above, row_least,
                 row_since);
     VisitRules(f, s);
@@ -297,7 +297,7 @@ struct FieldsOf<cc::RoundTripTimer<Seq>> {
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, timed, count, resent_end);
     f("resent_end", resent_end);
-    // A move is not part of a round trip.
+    // Round trips that are being measured must not include the move.
     f.Elsewhere(timed, count);
   }
 };
@@ -313,7 +313,7 @@ struct FieldsOf<cc::SharedPath> {
     f.Group("round_trip", round_trip);
     f("reordering_ns", reordering_ns);
     f.Since("answered_at", answered_at, answered_at.ns() != 0);
-    // Each flow has its part, and what was measured here stays here.
+    // The parts of the flows, and counts of this place.
     f.Elsewhere(round_trips, most_held, under_way, port, in_port, users,
                 waiting, estimated_at);
   }

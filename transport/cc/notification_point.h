@@ -10,8 +10,8 @@
 namespace urnic::cc {
 
 struct NotificationPoint {
-  // Another mark says little while the sender still reacts to the last CNP.
-  // Hardware uses 50 us, too.
+  // Another mark adds little information while the sender still reacts to the
+  // last CNP. Hardware uses 50 us, too.
   static constexpr Duration kInterval = Duration::Microseconds(50);
 
   void OnMarked(Time now) {

@@ -11,7 +11,7 @@ namespace urnic::cc {
 
 struct Pacer {
   // Timers fire late (the engine's by up to 16 us, those of a busy thread by
-  // more). A burst makes up for a delay of up to this, and for no more.
+  // more). A burst makes up for a delay of at most this.
   static constexpr Duration kCatchUp = Duration::Microseconds(20);
   // The most that a transport may choose instead.
   static constexpr Duration kCatchUpMax = Duration::Milliseconds(1);
@@ -23,7 +23,7 @@ struct Pacer {
                ? 0
                : (kNsOfABytePerBit << kFraction) / bits_per_second;
   }
-  // So many bytes in such a time: a window in a part of a round trip.
+  // Sets the rate to `bytes` per `time`, such as a window per round trip.
   // REQUIRES: bytes != 0 and 0 <= time <= 1 minute
   void SetRate(uint64_t bytes, Duration time) {
     const auto ns = static_cast<uint64_t>(time.ns());
@@ -40,14 +40,14 @@ struct Pacer {
     return 1 + (static_cast<uint64_t>(behind.ns()) << kFraction) /
                    std::max<uint64_t>(cost * bytes, 1);
   }
-  // Records that so many packets have left. `catch_up`: the delay that later
-  // ones may make up for.
+  // Records that `bytes` bytes have left. `catch_up`: the delay that later
+  // packets may make up for.
   void OnSend(Time now, uint64_t bytes, Duration catch_up = kCatchUp) {
     const auto ns = static_cast<int64_t>(bytes * cost >> kFraction);
     next_send = std::max(next_send, now - catch_up) + Duration::Nanoseconds(ns);
   }
 
-  // Nothing is under way: the time since then was idle, not a delay.
+  // Nothing is in flight: the time since next_send was idle, not a delay.
   void Restart(Time now) { next_send = std::max(next_send, now - kCatchUp); }
 
   static constexpr int kFraction = 20;

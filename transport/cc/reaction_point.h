@@ -1,9 +1,9 @@
 #pragma once
 
-// The reaction point of DCQCN (Zhu et al., SIGCOMM 2015, 3.1): by how much the
-// sender of marked packets slows down when it is notified. DCQCN changes a
-// rate; here it is a window. Time is counted in periods that the caller
-// chooses, usually a round trip.
+// The reaction point of DCQCN (Zhu et al., SIGCOMM 2015, 3.1): determines how
+// much the sender of marked packets slows down when it is notified. DCQCN
+// changes a rate; here it is a window. Time is counted in periods that the
+// caller chooses, usually a round trip.
 //
 // A plain value. Thread: one at a time.
 
@@ -17,7 +17,7 @@ namespace urnic::cc {
 struct ReactionPoint {
   static constexpr uint32_t kAll = 1u << 16;  // alpha = 1
   static constexpr uint32_t kGain = 16;       // alpha moves by a part of this
-  // What is older has no weight left.
+  // Older periods have no weight any more.
   static constexpr int64_t kPeriods = 256;
 
   // A notification has come. Returns the reduced window, or `window` itself if

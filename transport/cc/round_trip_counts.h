@@ -1,7 +1,7 @@
 #pragma once
 
 // How long the round trips of a path took: a count for each power of two of
-// microseconds. For people, who see from it what the smoothed value hides.
+// microseconds. It shows people what the smoothed value hides.
 
 #include <algorithm>
 #include <array>

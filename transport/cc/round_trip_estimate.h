@@ -11,7 +11,7 @@
 namespace urnic::cc {
 
 struct RoundTripEstimate {
-  // What is assumed while nothing is known.
+  // The assumed round trip while none was measured.
   static constexpr Duration kUnknown = Duration::Milliseconds(1);
   // Longer samples count as this.
   static constexpr Duration kMax = Duration::Seconds(2);
@@ -39,7 +39,7 @@ struct RoundTripEstimate {
   Duration smoothed() const {
     return known() ? Duration::Nanoseconds(smoothed_ns) : kUnknown;
   }
-  // Few round trips take longer.
+  // A time that few round trips exceed.
   Duration longest() const {
     return known()
                ? Duration::Nanoseconds(smoothed_ns + int64_t{4} * variation_ns)

@@ -1,9 +1,9 @@
 #pragma once
 
-// Measures the round trips of a flow: of the packets that end a burst of new
-// ones and ask for their acknowledgement, a few at a time. Karn's rule: once a
-// packet is resent, it is unknown which transmission was acknowledged, so the
-// measurements are dropped.
+// Measures the round trips of a flow, with a few packets at a time: those that
+// end a burst of new packets and request an acknowledgement. Karn's rule: once
+// a packet is resent, it is unknown which transmission was acknowledged, so the
+// measurements are discarded.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace urnic::cc {
 // Seq: a sequence number on a circle; `a - b` is a signed distance.
 template <typename Seq>
 struct RoundTripTimer {
-  // So many samples in a round trip: busy hosts answer some of them late.
+  // The number of samples in a round trip. One is not enough, because busy
+  // hosts answer some of them late.
   static constexpr uint32_t kAtATime = 8;
 
   struct Timed {

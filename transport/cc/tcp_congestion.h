@@ -67,7 +67,7 @@ struct TcpCongestion {
   // a burst makes up for 20 us (Pacer), so the window of such a round trip
   // would leave in three bursts at best, and each would cost a timer.
   static constexpr Duration kPacedRoundTripMin = Duration::Microseconds(50);
-  // Longer measurements are cut: a peer that was suspended.
+  // Longer measurements, of a suspended peer, count as this.
   static constexpr Duration kRoundTripMax = Duration::Seconds(60);
 
   void Start(const TcpCongestionConfig& config, Time now) {
@@ -102,7 +102,7 @@ struct TcpCongestion {
       ShrinkIfExpired(sample.now);
     }
     if (__builtin_expect(sample.marked, 0)) {
-      // Of a window that the program did not fill, only the used part counts.
+      // If the program did not fill the window, only the used part counts.
       OnMarked(sample.now, sample.app_limited ? 0 : UINT32_MAX);
     } else if (MayGrow(sample)) {
       Grow(sample);
@@ -249,7 +249,7 @@ struct TcpCongestion {
   FixedPackets cwnd = kOnePacket;     // window() in full
   FixedPackets threshold = kUnknown;  // ssthresh() in full
   FixedPackets limit = kOnePacket;
-  // A loss found a window that had not been confirmed: what was used. Else 0.
+  // After a loss with an unconfirmed window: the part that was used. Else 0.
   FixedPackets unconfirmed = 0;
   bool was_cut = false;       // last_cut is known
   bool cut_for_mark = false;  // the last cut was for a mark
@@ -313,7 +313,7 @@ struct TcpCongestion {
                                              : used / 2;
   }
 
-  // What a reduction starts from.
+  // The window from which a reduction starts.
   FixedPackets Used(uint32_t in_flight) const {
     //= RFC 9438 4.6: a reduction may use the window in place of the flight size
     //= if the window only grows while it is full
@@ -356,7 +356,7 @@ struct TcpCongestion {
     undo.valid = false;  // marks are never undone
     Pace();
   }
-  // What is acknowledged or missing now left before the last cut.
+  // Packets that are acknowledged or missing now were sent before the last cut.
   bool WithinRoundTripOfCut(Time now) const {
     return was_cut && now - last_cut < round_trip;
   }

@@ -1,9 +1,9 @@
 #pragma once
 
-// Is the window confirmed by recent traffic? A flow that sends less than its
-// window allows keeps the window, so that it is fast when it needs it. But
-// after a loss only what was really used counts, and after five minutes the
-// window shrinks.
+// Tracks whether recent traffic confirms the window. A flow that sends less
+// than its window allows keeps the window, so that it is fast when it needs it.
+// But after a loss only the part that was really used counts, and after five
+// minutes the window shrinks.
 
 #include <algorithm>
 #include <cstdint>
@@ -81,9 +81,9 @@ struct WindowValidation {
   void Judge(uint64_t window, uint32_t mss, Time now) {
     //= RFC 7661 4.3: a window is confirmed if pipeACK is undefined or at least
     //= half of the window
-    // It is judged at the end of rounds. In the middle of one, slow start has
-    // already grown for acknowledgements that do not belong to a sample. One
-    // packet is for roundings.
+    // This is checked at the end of rounds. In the middle of a round, slow
+    // start has already grown for acknowledgements that do not belong to a
+    // sample. One packet allows for rounding.
     validated = !known || uint64_t{pipe_ack()} * 2 + mss >= window;
     if (validated) validated_at = now;
   }

@@ -35,10 +35,10 @@ bool Completer::PollFlush(SendCompletion& out) {
   return true;
 }
 
-// Go-back-N. After a time-out, if no retry is left, the oldest request fails.
-// A NAK uses up no retry, which the standard asks for, and does not prolong
-// the time-out: on a path that loses packets it comes from a peer that is
-// alive.
+// Go-back-N. After a time-out, if no retry is left, the oldest request fails. A
+// NAK does not use up a retry, although the standard requires that, and does
+// not extend the time-out: on a path that loses packets it comes from a peer
+// that is alive.
 void Completer::Retry(Time now, Why why) {
   if (why == Why::kLoss) {
     Note(HistoryEvent::kWentBack, s_.InFlight());
@@ -56,7 +56,8 @@ void Completer::Retry(Time now, Why why) {
     --s_.retries_left;
     ++counters().local_ack_timeout_err;
     Note(HistoryEvent::kTimeout, s_.retries_left);
-    // If others are answered, it is the peer that is silent, not the path.
+    // If packets of other queue pairs are answered, this queue pair's peer is
+    // silent, not the path.
     if (now - s_.path->answered_at >= s_.config.timeout) {
       s_.path->cc.OnRto(now);
     }
@@ -67,7 +68,7 @@ void Completer::Retry(Time now, Why why) {
   s_.sent_since = now;
 }
 
-// What is due before the time-out.
+// The actions that are due before the time-out.
 void Completer::ActEarly(Time now) {
   s_.act_at = Time::Infinite();
   if (s_.repair == Repair::kNakWaits) return GoBackForNak(now);
@@ -75,8 +76,8 @@ void Completer::ActEarly(Time now) {
     if (now < s_.recovery->repair_until) return repairer().UpdateGaps(now);
     if (!repairer().TryAgain(now)) GoBackForNak(now);
   } else if (s_.tx_psn == s_.una_psn) {
-    // Nothing is under way that could be answered: the path lets this queue
-    // pair wait. (A probe would go in the place of what waits, and put off
+    // Nothing is in flight that could be answered: this queue pair waits for
+    // its path. (A probe would take the place of the waiting packets, and delay
     // the time-out.)
     s_.ArmProbe(now);
   } else if (s_.probe != Probe::kAnswered) {
@@ -85,8 +86,8 @@ void Completer::ActEarly(Time now) {
     if (s_.probes != UINT8_MAX) ++s_.probes;
     s_.ArmProbe(now);
   } else {
-    // What was sent before the probe, and is not acknowledged with it, is
-    // lost.
+    // Packets that were sent before the probe and are not acknowledged with it
+    // are lost.
     s_.probe = Probe::kNone;
     if (s_.Recover() == nullptr) return GoBackForNak(now);
     repairer().OnReport({.first = s_.una_psn, .end = s_.probe_end}, now);
@@ -101,11 +102,11 @@ void Completer::ActEarly(Time now) {
 // NAKs are doubted for a round trip: either the packet is acknowledged by
 // then, or only that time is lost.
 //
-// The responder reports a gap only once. If the packet was lost after all,
-// nothing else will say so: the deadline is brought forward.
+// The responder reports a gap only once. If the packet was lost after all, no
+// other NAK will report it. So the deadline is brought forward.
 void Completer::OnSequenceNak(Time now) {
   constexpr int64_t kEarlyRoundTrips = 4;
-  // Nothing is under way in an RNR wait either.
+  // Nothing is in flight in an RNR wait either.
   if (s_.tx_psn == s_.una_psn) return;
   const cc::DelayWindow& path = s_.path->cc;
   const bool too_soon = now - s_.sent_since < path.Shortest();
@@ -123,7 +124,7 @@ void Completer::GoBackForNak(Time now) {
   s_.repair = Repair::kNak;
 }
 
-// Something was acknowledged: decides whether the repair was needless.
+// A packet was acknowledged: decides whether the repair was needless.
 void Completer::OnRepaired() {
   // Acknowledged before it was resent: it was not lost.
   const bool needless = s_.una_psn - s_.tx_psn > 0;
@@ -148,12 +149,12 @@ void Completer::OnRepaired() {
   s_.repair = Repair::kNone;
 }
 
-// A response to something already acknowledged. If it repeats the newest
-// acknowledgement, the resent packets were duplicates: the responder had not
-// missed any, or it would have dropped everything after the missing one.
+// A response to a packet that is already acknowledged. If it repeats the newest
+// acknowledgement, the resent packets were duplicates: if the responder had
+// missed one, it would have dropped everything after it.
 RxVerdict Completer::OnStale(const RxPacket& packet, Time now) {
   const Psn psn = packet.psn();
-  // It may say what is missing after it.
+  // It may report the packets that are missing after it.
   if (packet.info->kind == wire::PacketKind::kAck &&
       packet.bth->repair() != 0 && psn.Next() == s_.una_psn) {
     (void)repairer().OnMissing(packet, s_.una_psn, now);

@@ -19,8 +19,8 @@ class Completer {
  public:
   explicit Completer(SendState& state) : s_(state) {}
 
-  // Takes any response, valid or hostile, in any state. `sink.Place(Placement)`
-  // gets the data of read and atomic responses. Their work requests complete in
+  // Processes any response, valid or hostile, in any state. `sink.Place()` gets
+  // the data of read and atomic responses. Their work requests complete in
   // PollCompletion(), which the caller calls after the placements.
   template <typename Sink>
   RxVerdict OnResponse(const RxPacket& packet, uint8_t position, Time now,
@@ -43,7 +43,7 @@ class Completer {
     }
   }
 
-  // Takes responses that were held and are due now; see Qp::TakeDue().
+  // Takes held responses that are due now; see Qp::TakeDue().
   uint32_t TakeDue(std::span<RxPacket> out) {
     if (s_.recovery == nullptr) return 0;
     HeldPackets& held = s_.recovery->responses;
@@ -99,8 +99,8 @@ class Completer {
       ActEarly(now);
       return false;
     }
-    // Nothing is under way: it is the path that lets this queue pair wait, and
-    // not the peer that is silent.
+    // Nothing is in flight: this queue pair waits for its path. The peer is not
+    // silent.
     if (s_.tx_psn == s_.una_psn && (paced || s_.path->waiting != 0)) {
       s_.ArmTimer(now);
       return false;
@@ -117,7 +117,7 @@ class Completer {
     s_.FailAt(index, URNIC_WC_LOC_PROT_ERR, RxVerdict::kRemoteOperational);
   }
 
-  // State ERR: flushes what is posted and what will be.
+  // State ERR: flushes all posted requests, and those posted later.
   void EnterError() {
     s_.flushing = true;
     s_.running = false;
@@ -176,7 +176,8 @@ class Completer {
     return clear;
   }
 
-  // A response has come: what had been acknowledged behind it is complete, too.
+  // A response has arrived: requests behind it that were acknowledged before
+  // are complete now, too.
   void AckWhatWaited(Time now) {
     if (s_.acked_end - s_.una_psn > 0) (void)AckBefore(s_.acked_end, now);
   }
@@ -229,7 +230,7 @@ class Completer {
 
   enum class Why : uint8_t { kLoss, kTimeout };
 
-  // What is rare: completer.cc.
+  // Rare cases are in completer.cc.
   [[gnu::cold]] bool PollError(SendCompletion& out);
   [[gnu::cold]] bool PollFlush(SendCompletion& out);
   [[gnu::cold]] void Retry(Time now, Why why);
@@ -245,7 +246,7 @@ class Completer {
   [[gnu::cold]] RxVerdict OnNak(const RxPacket& packet, uint8_t syndrome,
                                 Time now);
   [[gnu::cold]] RxVerdict OnFatalNak(uint8_t status);
-  // For people: what happened to the oldest packet that is not acknowledged.
+  // Records for people what happened to the oldest unacknowledged packet.
   void Note(HistoryEvent event, uint32_t detail) {
     s_.pool->Note(event, s_.limits.qpn, s_.una_psn.value(), detail);
   }
@@ -314,7 +315,7 @@ class Completer {
     const uint32_t left = length - static_cast<uint32_t>(offset);
     const uint32_t want = std::min(left, s_.config.mtu);
     const bool ends_part = index + 1 == s_.EndOfReadPart(record, index);
-    // A response may also end where the request for the missing part ended.
+    // A response may also end at the end of a request for the missing part.
     if (__builtin_expect(packet.bth->repair() != 0, 0)) {
       s_.peer_repeats_parts = true;
     }

@@ -35,7 +35,7 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
                           Duration round_trip, Duration shortest) {
   const std::array<Gap, kMax> old = gaps_;
   const uint32_t old_count = count_;
-  uint32_t at = 0;  // the first old gap that is not dealt with
+  uint32_t at = 0;  // the first old gap that is not processed
   ClosedGaps closed;
   const auto close_before = [&](Psn psn) {
     while (at != old_count && psn - old[at].end() >= 0) {
@@ -93,7 +93,7 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
     }
   }
   close_before(psn);
-  // What lies behind the report is as it was.
+  // Gaps behind the report do not change.
   for (; room && at != old_count; ++at) room = AppendFrom(psn, old[at]);
   if (end - known_end_ > 0) known_end_ = end;
   Recount();
@@ -140,7 +140,7 @@ Time Gaps::MakeDue(Time now, Duration wait) {
 
 void Gaps::OnResent(Psn end, Psn sent, Time now) {
   const Psn begin = FirstDue().begin;
-  // (Sent again twice: it is unknown which of the two arrives.)
+  // (If a packet is resent twice, it is unknown which of the two arrives.)
   if (!marked_ && !FirstDue().twice) {
     marked_ = true;
     mark_ = begin;

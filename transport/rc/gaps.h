@@ -1,8 +1,8 @@
 #pragma once
 
-// What a requester knows of its packets under way, once the peer, or a response
-// behind a hole, has said that some are missing: runs of missing PSNs ("gaps"),
-// in order. Between them lie packets that the peer holds.
+// What a requester knows about its packets in flight when the peer, or a
+// response behind a gap, has shown that some are missing. It is a list of runs
+// of missing PSNs ("gaps"), in order. The peer holds the packets between them.
 //
 //   kWaits ─(the time of reordering)─► kDue ─(sent again)─► kResent
 //     ▲ closes by itself: reordering                          │
@@ -34,36 +34,36 @@ struct Gap {
   Time since;            // kWaits: first reported; kResent: sent again
 };
 
-// What a peer says, or what follows from the responses that have come: of the
-// PSNs from `first` up to `end`, the first has not arrived, and PSN
-// first + 1 + i has if bit i of `held` is set. Bits beyond its end are 0.
+// A report of the peer, or what follows from received responses, about the PSNs
+// from `first` up to `end`: PSN `first` has not arrived, and PSN first + 1 + i
+// has arrived if bit i of `held` is set. Bits beyond the end of `held` are 0.
 struct GapReport {
   Psn first;
   Psn end;
   std::span<const uint8_t> held = {};
-  // Of a read: they come one after the other, long after it was asked for.
+  // The PSNs are those of read responses. The last ones arrive long after the
+  // request was sent.
   bool responses = false;
 };
 
-// Gaps that are gone.
+// What was learned from gaps that have closed.
 struct ClosedGaps {
-  // The longest time for which one waited that closed by itself.
+  // The longest waiting time of a gap that closed by itself.
   Duration reordered;
-  // One was sent again, and something of it has arrived since then.
+  // A gap was resent, and a part of it has arrived since then.
   bool repaired = false;
-  // ... the time from the one to the other, if it was sent again once. Zero:
-  // not known.
+  // ... the time between the two, if the gap was resent once. Zero: unknown.
   Duration repair_time;
-  // ... which is clearly shorter than an answer takes.
+  // ... which is clearly too short for an answer to the resent packet.
   bool needless = false;
 };
 
 class Gaps {
  public:
-  // More are not remembered: the peer will report them again.
+  // Further gaps are not stored: the peer will report them again.
   static constexpr uint32_t kMax = 64;
 
-  // Forgets all. Nothing is known of the PSNs from `una` on.
+  // Forgets all gaps. Nothing is known about the PSNs from `una` on.
   void Start(Psn una) {
     count_ = due_ = resent_ = lost_ = 0;
     known_end_ = forgiven_end_ = una;
@@ -73,19 +73,21 @@ class Gaps {
   bool empty() const { return count_ == 0; }
   uint32_t count() const { return count_; }
   const Gap& at(uint32_t i) const { return gaps_[i]; }
-  // Whether one is to be sent now.
+  // Whether a gap must be resent now.
   bool any_due() const { return due_ != 0; }
   // REQUIRES: any_due()
   const Gap& FirstDue() const { return gaps_[FirstDueIndex()]; }
-  // The PSNs that were found to be lost since the last call, perhaps again.
+  // The number of PSNs that were found to be lost since the last call. A PSN
+  // may be lost several times.
   uint32_t TakeLost() { return std::exchange(lost_, 0); }
-  // The sender has slowed down for what was lost. Losses of what was sent
-  // before, up to `sent`, belong to these and do not count: where a queue
-  // overflowed, reports of several round trips tell of them.
+  // The sender has slowed down because of losses. Further losses among the
+  // packets sent before now (up to `sent`) have the same cause and do not
+  // count: when a queue overflows, the reports of several round trips show the
+  // losses.
   void Forgive(Psn sent) { forgiven_end_ = sent; }
 
-  // Of the PSNs from `una` on, so many are not under way: they are missing and
-  // were not sent again, or the peer holds them.
+  // How many of the PSNs from `una` on are not in flight: they are missing and
+  // were not resent, or the peer holds them.
   uint32_t NotUnderWay(Psn una) const {
     const int32_t known = known_end_ - una;
     return known <= 0 ? 0
@@ -93,9 +95,9 @@ class Gaps {
                             std::min(resent_, static_cast<uint32_t>(known));
   }
 
-  // `una`: everything before is acknowledged. `sent`: nothing from there on was
-  // sent. `round_trip`: a gap that was sent again is missing again only if it
-  // is reported after that time. `shortest`: see ClosedGaps::needless.
+  // `sent`: the first PSN that was not sent. `una`: everything before it is
+  // acknowledged. `round_trip`: a resent gap is only missing again if it is
+  // reported after that time. `shortest`: see ClosedGaps::needless.
   ClosedGaps OnReport(const GapReport& report, Psn sent, Time now,
                       Duration round_trip, Duration shortest);
   ClosedGaps OnAcked(Psn una, Time now, Duration shortest);
@@ -114,13 +116,14 @@ class Gaps {
   // The first gap that is due waits again.
   void PostponeFirstDue(Time now);
 
-  // The missing PSNs before `end`, from the first gap that is due on, were sent
-  // again. `sent`: nothing from there on was sent.
+  // The missing PSNs from the first due gap up to `end` were resent. `sent`:
+  // the first PSN that was not sent.
   void OnResent(Psn end, Psn sent, Time now);
 
  private:
   uint32_t FirstDueIndex() const;
-  // The gap with this index becomes two, the first of so many packets.
+  // Splits the gap with this index in two; the first one gets `packets`
+  // packets.
   void SplitAfter(uint32_t index, uint32_t packets);
   void CountLost(Gap& gap) {
     if (std::exchange(gap.counted, true)) return;
@@ -141,8 +144,9 @@ class Gaps {
   uint32_t lost_ = 0;    // PSNs
   Psn known_end_;        // of what was reported
   Psn forgiven_end_;
-  // A packet that was sent again after all others before mark_sent_: what has
-  // not arrived when it has is missing, although no report may tell of it.
+  // While marked_: mark_ is a resent packet, and all other PSNs before
+  // mark_sent_ were sent before it. So if mark_ has arrived and one of them has
+  // not, that one is missing, even if no report covers it.
   bool marked_ = false;
   Psn mark_;
   Psn mark_sent_;

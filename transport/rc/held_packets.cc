@@ -8,8 +8,9 @@
 namespace urnic::rc {
 namespace {
 
-// Whether two packets for one PSN are the same but for what may differ when a
-// packet is repeated: AckReq and the bits that the ICRC does not cover.
+// Whether two packets for one PSN are equal, except for the parts that may
+// differ in a repeated packet: AckReq and the bits that the ICRC does not
+// cover.
 bool SameContent(const wire::Bth& a, uint32_t a_bytes, const RxPacket& b) {
   const wire::Bth& other = *b.bth;
   if (a.opcode != other.opcode || a.flags != other.flags ||

@@ -1,10 +1,10 @@
 #pragma once
 
-// Packets of one half of a queue pair that have arrived behind a gap: their
+// Packets of one half of a queue pair that have arrived behind a gap. Their
 // frames are kept, in the order of PSNs, until the packets before them have
-// come. A list knows nothing of what the packets mean. The owner says which
-// PSNs a packet stands for (a read request: those of its responses), and checks
-// a packet when it executes it.
+// arrived. The list does not interpret the packets. The owner tells it which
+// PSNs a packet covers (a read request: those of its responses), and checks a
+// packet when it executes it.
 //
 // The lists of all queue pairs of an engine share one pool. Nothing is
 // allocated after the pool's construction.
@@ -21,13 +21,14 @@
 
 namespace urnic::rc {
 
-// How far ahead of the first missing PSN a packet may be to be held; and how
-// many PSNs behind what has arrived. What is held is executed later, so someone
-// who forges packets without knowing the PSNs would otherwise need few guesses.
+// A packet is held only if it ends within kHoldSpan PSNs of the first missing
+// one, and begins at most kGapMax after the last held one. Held packets are
+// executed later, so without these limits an attacker who does not know the
+// PSNs would need few guesses.
 inline constexpr uint32_t kHoldSpan = 2048;
 inline constexpr int32_t kGapMax = 64;
 
-// The longest bitmap in bytes: it covers what may be held.
+// The longest bitmap in bytes: it covers all PSNs that may be held.
 inline constexpr uint32_t kBitmapMax = kHoldSpan / 8;
 
 class HeldPool {
@@ -43,7 +44,7 @@ class HeldPool {
   friend class HeldPackets;
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // What a view of the frame (RxPacket) is made of again.
+  // The data from which a view of the frame (RxPacket) is made again.
   struct Packet {
     const wire::Bth* bth;
     void* buffer;
@@ -96,20 +97,20 @@ class HeldPackets {
   Result Insert(Psn missing, const RxPacket& packet, uint32_t psns);
 
   // Takes packets from `next` on that follow each other without a gap; returns
-  // how many. Their frames are kept until ReleaseTaken(). Drops those that lie
-  // before `next`. An atomic is the last: its values have one place until they
-  // are used.
+  // how many. Their frames are kept until ReleaseTaken(). Drops packets before
+  // `next`. Ends after an atomic, because there is one place for its values
+  // until they are used.
   uint32_t Take(Psn next, std::span<RxPacket> out);
   void ReleaseTaken();
 
-  // Drops what lies before `next`: it has been executed.
+  // Drops the packets before `next`, which have been executed.
   void DropBefore(Psn next);
-  // Drops what is held. What was taken is kept until ReleaseTaken().
+  // Drops all held packets. Taken packets are kept until ReleaseTaken().
   void Drop();
 
-  // Bit i is set if the PSN `missing` + 1 + i is held. Returns how many bytes
-  // are needed, a multiple of 4, up to out.size(). REQUIRES: not empty, and
-  // that `missing` is not held.
+  // Writes a bitmap: bit i is set if the PSN `missing` + 1 + i is held. Returns
+  // its length in bytes, a multiple of 4, up to out.size(). REQUIRES: not
+  // empty, and `missing` is not held.
   uint32_t WriteBitmap(Psn missing, std::span<uint8_t> out) const;
 
  private:

@@ -18,8 +18,8 @@ uint32_t PacketsOf(const SendRecord& record, uint32_t mtu) {
   return static_cast<uint32_t>((uint64_t{record.length} + mtu - 1) / mtu);
 }
 
-// Checks each request by itself, and that those not acknowledged have PSNs
-// without a gap, with una_psn among those of the oldest.
+// Checks each request by itself. Also checks that the PSNs of unacknowledged
+// requests have no gap, and that una_psn is one of the oldest request's.
 bool CheckRecords(ImageReader& f, const SendState& s) {
   uint32_t reads = 0;
   for (uint32_t i = s.head; i != s.assigned; ++i) {
@@ -150,7 +150,7 @@ void CheckSlot(ImageReader& f, const ReplaySlot& slot, const QpConfig& config) {
             "pending", 1, "is set, but nothing is left");
 }
 
-// Whether it is 0 or the syndrome of a NAK.
+// Whether `syndrome` is 0 or that of a NAK.
 bool IsNak(uint8_t syndrome) {
   return syndrome == 0 ||
          (syndrome & wire::kAethTypeMask) == wire::kAethRnrNak ||

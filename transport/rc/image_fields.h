@@ -1,6 +1,6 @@
 #pragma once
 
-// The lists of members of an RC queue pair, and what must hold between them.
+// The lists of members of an RC queue pair, and the rules between the members.
 
 #include "ras/metrics/counters.h"
 #include "transport/cc/image_fields.h"
@@ -130,7 +130,8 @@ struct FieldsOf<rc::SendState> {
     for (uint32_t i = s.head; f.ok() && i != s.assigned; ++i) {
       f.Element("record", s.RecordOf(i));
     }
-    // What is missing is not carried: the queue pair goes back, elsewhere.
+    // The list of gaps is not carried: at its destination the queue pair goes
+    // back to the oldest unacknowledged packet.
     bool recovering = s.recovery != nullptr;
     f.Extra("recovering", recovering);
     if constexpr (F::kReads) {
@@ -214,11 +215,11 @@ struct FieldsOf<rc::Responder> {
     f.Group("replay", replay);
     f.Group("notifier", notifier);
     f.Group("receive_queue", *rq);
-    // Copied from limits and configuration, and pointers. What is held is not
-    // carried: the peer sends it again.
+    // Copies of limits and configuration, and pointers. Held packets are not
+    // carried: the peer sends them again.
     f.Elsewhere(held, pool, mrs, qpn, dest_qpn, mtu, access, pkey,
                 min_rnr_timer, xrc);
-    f.Elsewhere(refused);  // was told when it happened
+    f.Elsewhere(refused);  // was reported when it happened
     f.Require(msn <= 0xffffff, "msn", msn, "is not an MSN");
   }
   // `send`: the other half, which has limits and configuration.

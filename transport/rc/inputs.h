@@ -1,8 +1,8 @@
 #pragma once
 
-// What a log of inputs (ras/inputs) has of an RC queue pair, beside that of all
-// transports (transport/work/inputs.h): the calls of its core, in order, and
-// its path.
+// The items of a log of inputs (ras/inputs) for an RC queue pair, in addition
+// to those of all transports (transport/work/inputs.h): the calls of its core,
+// in order, and its path.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,8 +43,8 @@ enum class Input : uint8_t {
   kSent,  // TxSlot's sizes, and its headers
 };
 
-// The first bytes of a packet with a payload are enough: nothing looks at what
-// it carries. (The bitmap of an acknowledgement is none.)
+// How many bytes of a packet with a payload are logged, because no code looks
+// at the payload. (The bitmap of an acknowledgement is not a payload.)
 inline constexpr uint32_t kPacketBytesKept = 64;
 
 struct ConfigNow {
@@ -52,8 +52,8 @@ struct ConfigNow {
   QpConfig config;
 };
 
-// The path as words, so that a log can have the changed ones alone. Without
-// what is counted for people, and without pointers.
+// The path as words, so that a log only needs the changed ones. Without the
+// counts for people, and without pointers.
 struct PathNow {
   static constexpr size_t kPathWords = sizeof(cc::SharedPath) / 8;
   static constexpr size_t kRoomWords = sizeof(cc::PortRoom) / 8;

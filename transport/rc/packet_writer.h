@@ -15,9 +15,9 @@ class PacketWriter {
  public:
   explicit PacketWriter(SendState& state) : s_(state) {}
 
-  // Ends work request `index` with a local error; returns false. Earlier ones
-  // that are not acknowledged are resent: the packet that was to ask for their
-  // acknowledgement may be one that is no longer sent.
+  // Ends work request `index` with a local error; returns false. Earlier
+  // unacknowledged requests are resent, because the packet that should have
+  // requested their acknowledgement may not be sent any more.
   [[gnu::cold, gnu::noinline]] bool Fail(uint32_t index, uint8_t status) {
     s_.FailAt(index, status, RxVerdict::kAccept);
     if (s_.una != s_.assigned) s_.RewindToUna();
@@ -46,9 +46,9 @@ class PacketWriter {
     return true;
   }
 
-  // Writes the packet at the transmit position, which it moves behind it.
-  // False: its memory cannot be read; the request has failed.
-  // A read asks for up to `psns_max` responses.
+  // Writes the packet at the transmit position, and advances the position.
+  // False: its memory cannot be read; the request has failed. A read request
+  // asks for up to `psns_max` responses.
   bool Compose(TxSlot& slot, uint32_t psns_max = UINT32_MAX) {
     const SendRecord& record = s_.RecordOf(s_.next);
     slot.from_responder = false;

@@ -7,7 +7,7 @@
 namespace urnic::rc {
 namespace {
 
-// What the peer can hold behind a gap.
+// How many packets the peer can hold behind a gap.
 constexpr uint32_t kWindowMost = kHoldSpan - 1;
 
 }  // namespace

@@ -12,12 +12,12 @@
 //      request or response, because there is one place for its value.
 //   2. Execute the placements in order. On a fault: call OnPlacementFault()
 //      with the faulty one and the burst's receive completions (it turns those
-//      that no longer hold into errors), and skip this queue pair's later
-//      placements with the same `from_responder`.
+//      that are not valid any more into errors), and skip this queue pair's
+//      later placements with the same `from_responder`.
 //   3. Settle() with those completions: it hands out all completions in the
 //      order of the packets that caused them, and returns what is next
 //      (FlowResult).
-//   4. TakeDue(), and again from 1 with what it returns, until that is nothing.
+//   4. TakeDue(). If it returns packets, start again from 1 with them.
 //   5. Transmit() while there is work, now or soon, and Settle() after it.
 
 #include <span>
@@ -32,10 +32,10 @@ namespace urnic::rc {
 
 class Qp {
  public:
-  // `records` has as many entries as the send queue; `replay` has a power of
-  // two, or none yet. They, `recv_queue`, `mrs` and `pool` outlive the queue
-  // pair. If the pool has no room, nothing is held, and a loss is repaired by
-  // going back.
+  // `records` has as many entries as the send queue; the size of `replay` is a
+  // power of two, or still 0. They, `recv_queue`, `mrs` and `pool` outlive the
+  // queue pair. If the pool has no room, no packets are held, and a loss is
+  // repaired by go-back-N.
   Qp(const QpLimits& limits, WorkQueueView sq, std::span<SendRecord> records,
      std::span<ReplaySlot> replay, RecvQueue* recv_queue, mem::MrTable* mrs,
      RecoveryPool* pool)
@@ -44,14 +44,15 @@ class Qp {
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
 
-  // From now on the queue pair shares this path with others; it has left the
-  // one before. Null: none. REQUIRES: a path before RTS, and until RESET or the
-  // end.
+  // From now on the queue pair shares this path with others, and has left its
+  // previous path. Null: no path. REQUIRES: it has a path from before RTS until
+  // RESET or its end.
   void Join(cc::SharedPath* path) {
     send_.Join(path);
     if (path != nullptr && state_ >= QpState::kRts) StartPath(send_.config);
   }
-  // After FlowResult::waits: the path lets the queue pair send so many packets.
+  // After FlowResult::waits: the path lets the queue pair send `packets`
+  // packets.
   void Grant(uint32_t packets) {
     send_.granted += packets;
     send_.Account();
@@ -70,8 +71,8 @@ class Qp {
   void Modify(QpState target, const QpConfig& config);
 
   // How many reads and atomics of the peer there is room for; the lower of this
-  // and max_dest_rd_atomic applies. MoveReplayTo() moves what is remembered of
-  // them to a larger storage; the old one is the caller's again.
+  // and max_dest_rd_atomic applies. MoveReplayTo() moves their records to a
+  // larger storage; then the caller may free the old one.
   uint32_t replay_capacity() const { return responder_.replay_capacity(); }
   void MoveReplayTo(std::span<ReplaySlot> storage) {
     responder_.MoveReplayTo(storage);
@@ -103,9 +104,10 @@ class Qp {
     responder_.recv_queue().PublishConsumer();
   }
 
-  // After a burst whose effects are complete: packets that were held behind a
-  // gap which it has closed. They are the next burst. Returns how many;
-  // out.size() is at least 1. Their frames are kept until the next call.
+  // Call this after a burst whose effects are complete. Takes the held packets
+  // behind a gap that the burst has closed; they are the next burst. Returns
+  // how many; out.size() is at least 1. Their frames are kept until the next
+  // call.
   uint32_t TakeDue(std::span<RxPacket> out) {
     if (__builtin_expect(send_.recovery == nullptr && !responder_.holds(), 1)) {
       return 0;
@@ -114,8 +116,8 @@ class Qp {
     return count != 0 ? count : completer().TakeDue(out);
   }
 
-  // `packet` was marked "congestion experienced". Called before OnBurst() gets
-  // it, if it does.
+  // `packet` was marked "congestion experienced". Call this before the packet
+  // goes to OnBurst(); it may also be dropped.
   [[gnu::cold]] void OnMarked(const RxPacket& packet, Time now);
 
   // A congestion notification packet of the peer.
@@ -142,13 +144,14 @@ class Qp {
     if (responder_.failed() && state_ != QpState::kErr) EnterError();
     return responses + requester().Transmit(now, slots.subspan(responses));
   }
-  // Only the responses: what a queue pair still owes before it is destroyed.
+  // Sends only the responses that a queue pair still owes before it is
+  // destroyed.
   bool OwesResponses() const { return responder_.HasWork(); }
   uint32_t TransmitResponses(std::span<TxSlot> slots) {
     return responder_.Transmit(slots);
   }
   bool HasWork() { return responder_.HasWork() || requester().HasWork(); }
-  // Only an acknowledgement waits: it may wait for other packets.
+  // There is only an acknowledgement to send, which may wait for other packets.
   bool OnlyAckWaits() {
     return responder_.OnlyAckWaits() && !requester().HasWork();
   }
@@ -164,13 +167,13 @@ class Qp {
     }
   }
 
-  // Hands out completions and says what is left to do. Called after a burst
+  // Hands out completions and returns what is left to do. Call it after a burst
   // with its receive completions, and with none after any other call that may
-  // have advanced the queue pair, except OnTimer(), which calls it. Completions
-  // come in the order of the packets that caused them: a program that has an
-  // answer has the completion of the request that was acknowledged before it.
-  // The request's place in the ring is free by then: a program that sees the
-  // completion may post immediately.
+  // have advanced the queue pair, except OnTimer(), which calls it itself.
+  // Completions come in the order of the packets that caused them: a program
+  // that has an answer also has the completion of the request that was
+  // acknowledged before it. By then the request's place in the ring is free: a
+  // program that sees the completion may post immediately.
   //
   // sink: Sent(SendCompletion), Received(RecvCompletion) for each of
   // `receives`, Flushed(RecvCompletion) for receive requests in state ERR.
@@ -209,16 +212,17 @@ class Qp {
     return result;
   }
 
-  // Nothing leaves the host: the retries begin again, and the first time-out
-  // afterwards is none, since nobody was asked before it.
+  // The port sends nothing. The retries begin again, with one more, because the
+  // first time-out afterwards does not count: no packet had left the host
+  // before it.
   void OnOutage() {
     send_.retries_left = static_cast<uint8_t>(send_.config.retry_count + 1);
   }
 
-  // Forgets what an image omits and what shows: the round trips that are being
-  // measured, the work request that was loaded from its ring, and local
-  // requests that are done. From now on this queue pair does what one that is
-  // made from its image would do.
+  // Forgets everything that an image omits and that affects the behaviour:
+  // round trips that are being measured, the work request that was loaded from
+  // its ring, and local requests that are done. From now on this queue pair
+  // behaves like one that is made from its image.
   void ForgetWhatImagesOmit() {
     send_.timer.count = 0;
     send_.current_index_valid = false;
@@ -267,11 +271,12 @@ class Qp {
     }
     return any;
   }
-  // Only those that packets of the last burst before `receive` completed.
+  // Only completions that were caused by packets of the last burst before
+  // `receive`.
   bool PollSendBefore(const RecvCompletion& receive, SendCompletion& out) {
     uint32_t limit = receive.sends_before;
     if (static_cast<int32_t>(limit - send_.head) <= 0) return false;
-    // A failed placement may have taken some of them back.
+    // A failed placement may have revoked some of them.
     if (static_cast<int32_t>(limit - send_.una) > 0) limit = send_.una;
     const bool any = completer().PollDone(out, limit);
     PublishSendHead();

@@ -1,9 +1,9 @@
 #pragma once
 
-// What a queue pair needs only while packets are missing: a requester its list
-// of gaps, and each half the packets that it holds. All of it belongs to the
-// engine and is lent, so a queue pair without losses has three null pointers.
-// The queue pairs of an engine count there what happens seldom, together.
+// What a queue pair needs only while packets are missing: the requester's list
+// of gaps, and the packets that each half holds. They belong to the engine and
+// are lent, so a queue pair without losses has three null pointers. The
+// engine's queue pairs also share counters of rare events here.
 //
 // Thread: the holder of the engine's token.
 
@@ -22,20 +22,19 @@
 
 namespace urnic::rc {
 
-// Of a requester.
+// The recovery state of a requester.
 struct Recovery {
   explicit Recovery(HeldPool* pool) : responses(pool) {}
 
   Gaps gaps;
   HeldPackets responses;  // behind a missing one
-  // If nothing that is missing arrives before, the first gap is sent again,
-  // once; then the queue pair goes back.
+  // If no missing packet arrives until then, the first gap is resent, once.
+  // Afterwards the queue pair goes back.
   Time repair_until = Time::Infinite();
   bool tried_again = false;
 };
 
-// Places for objects of one type, in memory that is resident only where it was
-// used.
+// Places for objects of one type. Only memory that was used is resident.
 template <typename T>
 class Places {
  public:
@@ -86,11 +85,11 @@ struct RecoveryLimits {
   uint32_t requesters = 4096;   // with gaps
 };
 
-// Nothing is held or lent.
+// Limits with which nothing is held or lent.
 inline constexpr RecoveryLimits kNoRecovery = {
     .held_packets = 0, .responders = 0, .requesters = 0};
 
-// Of an engine: what its RC queue pairs share.
+// What the RC queue pairs of an engine share.
 class RecoveryPool {
  public:
   // `frames`, `counters` and `history` outlive the pool. `frames` may be null
@@ -103,18 +102,18 @@ class RecoveryPool {
         lists_(limits.responders),
         recoveries_(limits.requesters) {}
 
-  // Null: no more are lent. The queue pair then does what a peer without
-  // selective repeat does.
+  // Null: all are lent. The queue pair then behaves like one without selective
+  // repeat.
   HeldPackets* TakeList() { return lists_.Take(&packets_); }
   void Return(HeldPackets* list) { lists_.Return(list); }
   Recovery* TakeRecovery() { return recoveries_.Take(&packets_); }
   void Return(Recovery* recovery) { recoveries_.Return(recovery); }
 
-  // Of the engine, not of a queue pair: counters of what happens seldom would
-  // make each queue pair two cache lines longer.
+  // These counters are the engine's, because counters of rare events would make
+  // each queue pair two cache lines longer.
   RoceCounters& counters() { return counters_; }
 
-  // For people: something rare happened to this queue pair.
+  // Records for people that something rare happened to this queue pair.
   void Note(HistoryEvent event, uint32_t qpn, uint32_t a, uint32_t b) {
     if (history_ != nullptr) history_->Add(event, qpn, a, b);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 // Selective repair at the requester: keeps the list of gaps, decides when they
-// are sent again (Repeater does it), and learns how far the path reorders. The
+// are resent (Repeater resends them), and learns how far the path reorders. The
 // rules are in docs/design/0012-roce-on-lossy-networks.md.
 
 #include <algorithm>
@@ -16,8 +16,8 @@ class Repairer {
  public:
   explicit Repairer(SendState& state) : s_(state) {}
 
-  // The peer reports what it holds. False: it holds nothing, or there can be no
-  // selective repair.
+  // The peer reports which packets it holds. False: it holds none, or selective
+  // repair is not possible.
   [[gnu::cold, gnu::noinline]] bool OnMissing(const RxPacket& packet, Psn first,
                                               Time now) {
     const uint32_t missing = packet.bth->repair();
@@ -42,8 +42,9 @@ class Repairer {
     return true;
   }
 
-  // Responses before `end` are missing, except those that are held; so is
-  // `packet` from now on, if it is one. False: no selective repair is possible.
+  // Responses before `end` are missing, except those that are held. `packet` is
+  // also held from now on, if it is a response. False: selective repair is not
+  // possible.
   [[gnu::cold, gnu::noinline]] bool OnLostResponse(const RxPacket& packet,
                                                    Psn end, Time now,
                                                    RxVerdict& verdict) {
@@ -56,7 +57,7 @@ class Repairer {
       verdict = VerdictOf(held.Insert(s_.una_psn, packet, 1),
                           RxVerdict::kLostResponse);
     }
-    // Only responses are missing: not what follows the last unanswered read.
+    // Only responses are missing, so nothing after the last unanswered read.
     Psn last = s_.una_psn;
     for (uint32_t i = s_.una; i != s_.assigned; ++i) {
       const SendRecord& record = s_.RecordOf(i);
@@ -74,8 +75,8 @@ class Repairer {
     return true;
   }
 
-  // The peer, or a response, says what is missing. REQUIRES: s_.Recover() was
-  // successful.
+  // The peer, or a response, shows which packets are missing. REQUIRES:
+  // s_.Recover() was successful.
   [[gnu::cold, gnu::noinline]] void OnReport(const GapReport& report,
                                              Time now) {
     Recovery& recovery = *s_.recovery;
@@ -93,9 +94,9 @@ class Repairer {
     s_.ReturnRecovery();
   }
 
-  // Nothing that is missing has arrived in time: the last repair or its answer
-  // was lost, or the peer has forgotten what it held. False: the queue pair
-  // goes back.
+  // No missing packet has arrived in time: the last repair or its answer was
+  // lost, or the peer has dropped the packets that it held. False: the queue
+  // pair goes back.
   bool TryAgain(Time now) {
     Recovery& recovery = *s_.recovery;
     if (recovery.tried_again || recovery.gaps.empty()) return false;
@@ -106,14 +107,14 @@ class Repairer {
     return true;
   }
 
-  // Gaps may be due, or the first of them is due at another time.
+  // Gaps may have become due, or the time of the first one has changed.
   void UpdateGaps(Time now) {
     Recovery& recovery = *s_.recovery;
     const Time next = recovery.gaps.MakeDue(
         now, Duration::Nanoseconds(s_.path->reordering_ns));
     s_.not_under_way = recovery.gaps.NotUnderWay(s_.una_psn);
     const uint32_t lost = recovery.gaps.TakeLost();
-    // A few are all in the reports of one round trip.
+    // If there are only a few, the reports of one round trip cover all of them.
     const bool many = s_.tx_psn - s_.una_psn > int32_t{Gaps::kMax};
     if (lost != 0 && s_.path->cc.OnLoss(now, lost) && many)
       recovery.gaps.Forgive(s_.tx_psn);
@@ -123,14 +124,14 @@ class Repairer {
   }
 
  private:
-  // What was sent again, and is still missing after this, is lost.
+  // A resent packet that is still missing after this time is lost again.
   Duration LostAgainAfter() const {
     const int64_t quarter = s_.path->round_trip.smoothed().ns() / 4;
     return s_.path->round_trip.longest() + Duration::Nanoseconds(quarter) +
            SendState::kSlack;
   }
-  // A gap that closes by itself shows how far the path reorders. One that was
-  // filled by what was sent again was a loss: the wait was needless.
+  // A gap that closes by itself shows how far the path reorders. A gap that was
+  // filled by a resent packet was a loss, and its waiting time was needless.
   void Learn(const ClosedGaps& closed, Time now) {
     const int64_t most =
         std::min<int64_t>(s_.path->round_trip.longest().ns() * 2, UINT32_MAX);
@@ -138,14 +139,14 @@ class Repairer {
     if (closed.reordered.ns() != 0) {
       wait = std::max(wait, closed.reordered.ns() * 5 / 4 + 1);
     } else if (closed.needless) {
-      // It was late by what it had waited for, and by this.
+      // The packet was late by the waiting time plus the repair time.
       wait = (wait + closed.repair_time.ns()) * 5 / 4 + 1;
       s_.path->cc.OnUndo();
     } else if (closed.repaired) {
       wait -= (wait + 7) / 8;
     }
     s_.path->reordering_ns = static_cast<uint32_t>(std::min(wait, most));
-    // Where nearly every flight has a loss, nothing else is measured.
+    // If nearly every flight has a loss, this is the only measurement.
     if (closed.repair_time.ns() != 0 && !closed.needless) {
       s_.path->cc.OnRoundTrip(
           now, std::max(closed.repair_time, s_.path->cc.Shortest()));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sends packets again, out of turn: gaps that are due, and probes. The transmit
-// position is afterwards where it was.
+// Resends packets out of turn: gaps that are due, and probes. The transmit
+// position does not change.
 
 #include <algorithm>
 #include <span>
@@ -21,17 +21,17 @@ class Repeater {
   }
   // Whether there is anything to do.
   bool HasWork() const { return AnyGapDue() || s_.probe == Probe::kDue; }
-  // Whether there is now, if `limit` packets may be under way. The oldest gap
-  // need not wait: nothing else may open the window.
+  // Whether it can be done now, if `limit` packets may be in flight. The oldest
+  // gap need not wait for room, because nothing else may open the window.
   bool MayGo(uint32_t limit) const {
     return s_.probe == Probe::kDue ||
            (AnyGapDue() && (s_.InFlight() < limit ||
                             s_.recovery->gaps.FirstDue().begin == s_.una_psn));
   }
 
-  // Sends a probe, and the gaps that are due, as far as there is room: what is
-  // sent again is under way again, and up to `limit` packets may be. Returns
-  // how many packets.
+  // Sends a probe, and the gaps that are due, as long as there is room: resent
+  // packets are in flight again, and at most `limit` packets may be. Returns
+  // how many were sent.
   [[gnu::cold, gnu::noinline]] uint32_t Repeat(Time now, uint32_t limit,
                                                std::span<TxSlot> slots) {
     const Position position = SavePosition();
@@ -43,7 +43,7 @@ class Repeater {
       count = RepeatUpTo(s_.una_psn.Next(), slots);
       if (count == 0) return 0;  // the request has failed
     }
-    // The transmit position is that of the packet that is sent again.
+    // The transmit position is now that of the resent packet.
     uint32_t in_flight = position.in_flight;
     if (MayGo(limit)) limit = std::max(limit, in_flight + 1);
     while (AnyGapDue() && count != slots.size() && in_flight < limit) {
@@ -71,9 +71,9 @@ class Repeater {
   }
 
  private:
-  // Repeats the packets from the transmit position up to `end`, and asks for an
-  // acknowledgement of the last. 0: a request has failed, and everything is
-  // different.
+  // Resends the packets from the transmit position up to `end`, and requests an
+  // acknowledgement of the last. 0: a request has failed, which changes all
+  // positions.
   uint32_t RepeatUpTo(Psn end, std::span<TxSlot> slots) {
     uint32_t count = 0;
     while (count != slots.size() && end - s_.tx_psn > 0) {
@@ -97,18 +97,18 @@ class Repeater {
     return count;
   }
 
-  // A responder may answer a repeated read request only if it does not begin
-  // before the last repeated one (Linux rxe does). Of such a peer, only the
-  // oldest missing response is asked for, and all that follow it in the
-  // request.
+  // Some responders (Linux rxe) answer a repeated read request only if it does
+  // not begin before the last repeated one. From such a peer, only the oldest
+  // missing response and all responses after it in the request are requested.
   bool MayRepeat(const Gap& gap) const {
     return s_.peer_repeats_parts || gap.begin == s_.una_psn ||
            s_.RecordOf(IndexOf(gap.begin)).opcode != URNIC_WR_RDMA_READ;
   }
 
   // Whether only the missing responses of the read at the transmit position can
-  // be asked for. Some responders always answer to the end. And the read must
-  // have been executed, or it would become a shorter one.
+  // be requested. Some responders always answer to the end of the read. And the
+  // peer must have executed the read: otherwise it would take the repeated
+  // request for a new, shorter read.
   bool MayAskForPart() const {
     if (!s_.peer_repeats_parts || s_.recovery == nullptr) return false;
     const bool answered =
@@ -146,7 +146,7 @@ class Repeater {
     s_.tx_psn = psn;
     s_.current_index_valid = false;
   }
-  // Of the request that an unacknowledged packet belongs to.
+  // The index of the request to which an unacknowledged packet belongs.
   uint32_t IndexOf(Psn psn) const {
     uint32_t index = s_.una;
     while (psn - (s_.RecordOf(index).first_psn +

@@ -1,7 +1,7 @@
 #pragma once
 
-// Reads and atomics that a responder has accepted: the responses it still
-// owes, and what it must remember to answer a duplicate.
+// The reads and atomics that a responder has accepted: the responses that it
+// still owes, and the data that it needs to answer a duplicate.
 //= IBTA 9.7.5.1.3: a duplicate read request may ask for the rest of the read
 //= IBTA 9.7.5.1.4: a duplicate atomic request is answered with the saved result
 //= of the first
@@ -45,8 +45,9 @@ struct ReplaySlot {
 };
 
 // A ring of the last `limit` reads and atomics in PSN order. The oldest slot is
-// reused first, and only once it has been answered: a requester that sends a
-// new request has the old answer, even if a duplicate has asked for it again.
+// reused first, and only after it has been answered. A requester that sends a
+// new request already has the old answer, even if a duplicate has requested it
+// again.
 class ReplayRing {
  public:
   // `storage` is the caller's; its size is a power of two, or 0.
@@ -59,8 +60,8 @@ class ReplayRing {
     std::fill_n(slots_, capacity(), ReplaySlot{});
   }
 
-  // Capped by the capacity. Takes effect with the next request: what is owed
-  // stays owed.
+  // At most the capacity. Takes effect with the next request: responses that
+  // are owed stay owed.
   void SetLimit(uint32_t limit) { limit_ = std::min(limit, capacity()); }
 
   uint32_t capacity() const { return mask_ + 1; }
@@ -107,7 +108,7 @@ class ReplayRing {
   }
 
   bool AnyPending() const { return pending_ != 0; }
-  // Those of all reads that are remembered.
+  // Calls see(key) for the keys of all recorded reads.
   template <typename See>
   void VisitKeys(See&& see) const {
     for (uint32_t i = begin_; i != end_; ++i)
@@ -158,8 +159,8 @@ class ReplayRing {
 
   ReplaySlot& At(uint32_t number) { return slots_[number & mask_]; }
 
-  // Requests are numbered in order of arrival; [begin_, end_) are remembered,
-  // and none before first_pending_ is owed an answer.
+  // Requests are numbered in order of arrival. [begin_, end_) are recorded, and
+  // those before first_pending_ are all answered.
   uint32_t begin_ = 0;
   uint32_t end_ = 0;
   uint32_t first_pending_ = 0;

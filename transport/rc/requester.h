@@ -56,7 +56,7 @@ class Requester {
   }
 
  private:
-  // All that was posted has been sent, and nothing is to be sent again.
+  // All posted requests have been sent, and nothing must be resent.
   bool IsIdle() const {
     return s_.next == s_.assigned && s_.sq.Posted(s_.next) == 0 &&
            !Repeater(s_).HasWork();
@@ -73,16 +73,15 @@ class Requester {
     const bool peer_is_full = !repeats && of_new < limit;
     return s_.silent || peer_is_full ? Wish::kNothing : Wish::kWait;
   }
-  // Whether there are requests that were not sent, and need not wait for
-  // responses.
+  // Whether there are unsent requests that need not wait for responses.
   bool AnyUnsent() const {
     if (s_.next != s_.assigned) return !s_.current_index_valid || !Blocked();
     const uint32_t ready = s_.sq.Posted(s_.next);
     return ready != 0 && !(s_.draining && s_.next == s_.drain_limit);
   }
 
-  // Packets were sent that had been granted. What cannot be used now is given
-  // back: others wait for it.
+  // Accounts granted packets that were sent. Returns the rest of the grant if
+  // it cannot be used now, because others wait for it.
   [[gnu::cold, gnu::noinline]] void UseGrant(uint32_t count, size_t room) {
     const bool more =
         s_.pace_waiting ? !IsIdle() : count == room && Wants() == Wish::kSend;
@@ -90,8 +89,8 @@ class Requester {
   }
 
   //= IBTA 9.11: a queue pair sends no faster than its static rate
-  // Sends what the rates allow now, ours and the path's, then waits until the
-  // next packet may go.
+  // Sends as much as the rates allow now, ours and the path's, then waits until
+  // the next packet may leave.
   [[gnu::cold, gnu::noinline]] uint32_t Pace(Time now,
                                              std::span<TxSlot> slots) {
     const uint32_t packet = kMaxHeaderBytes + s_.config.mtu;
@@ -134,7 +133,7 @@ class Requester {
     const Psn fresh = s_.sent_psn;
     const bool resends = s_.tx_psn != fresh;
     uint32_t count = Fill(slots);
-    // If a request failed in Fill(), earlier ones may now be due for resending.
+    // If a request failed in Fill(), earlier ones may have to be resent now.
     if (count == 0 && s_.failed) count = Fill(slots);
     if (count == 0) return 0;
     RequestAckOfBurst(slots[count - 1], now);
@@ -176,7 +175,7 @@ class Requester {
     return NextIsInline() ? FillShort<true>(slots) : FillShort<false>(slots);
   }
 
-  // One packet, as far as the next request tells before it is checked.
+  // Whether the next request seems to need one packet. It is not checked yet.
   [[gnu::cold]] bool NextIsShort() const {
     if (NextIsInline()) return true;
     const auto pieces = static_cast<uint16_t>(
@@ -230,7 +229,8 @@ class Requester {
   };
 
   // False if work request `index` is not short, or is faulty. Each word of the
-  // ring is read once; the general way reads it again and makes its own checks.
+  // ring is read once; the general code reads it again and makes its own
+  // checks.
   template <bool kInline>
   bool ReadShort(uint32_t index, ShortRequest& out) const {
     constexpr uint32_t kFlagsAt = 8 * offsetof(urnic_sq_wqe, flags);
@@ -404,7 +404,7 @@ class Requester {
     if (Contains(kAnsweredRequests, wqe.opcode) &&
         s_.config.max_rd_atomic == 0) {
       return writer().Fail(s_.next,
-                           URNIC_WC_LOC_QP_OP_ERR);  // it could never be sent
+                           URNIC_WC_LOC_QP_OP_ERR);  // it can never be sent
     }
     if (!CheckKeys(length, packets)) {
       return writer().Fail(s_.next, URNIC_WC_LOC_PROT_ERR);
@@ -423,8 +423,8 @@ class Requester {
     return true;
   }
 
-  // Of a read: half the window of now, but at least four packets, and not more
-  // than a grant if others wait.
+  // The part size of a read: half of the current window, but at least four
+  // packets, and not more than a grant if others wait.
   uint8_t PartShift(uint8_t opcode) const {
     if (opcode != URNIC_WR_RDMA_READ) return 0;
     uint32_t half = std::max(4u, s_.path->cc.usual_window() / 2);

@@ -84,23 +84,23 @@ RxVerdict Responder::OnGap(const RxPacket& packet) {
   if (first && (held_ == nullptr || dropped_psn_ - expected_ < 0)) {
     dropped_psn_ = expected_ + -1;  // nothing was dropped
   }
-  // Another gap has appeared, behind what is held.
+  // Another gap has appeared, behind the held packets.
   const bool another =
       held_ != nullptr && !held_->empty() && psn - held_->end() > 0;
   const RxVerdict verdict = Hold(packet);
   const bool held =
       verdict == RxVerdict::kHeld || verdict == RxVerdict::kHeldTwice;
-  // Nobody sends so far ahead, but for forgers.
+  // Only forged packets are further ahead.
   const bool near = psn - expected_ < static_cast<int32_t>(kHoldSpan);
   if (!held && near && psn - dropped_psn_ > 0) dropped_psn_ = psn;
   if (first) {
-    // What is expected may be held already, and due after this burst.
+    // The expected packet may be held already, and due after this burst.
     if (held && held_->begin() == expected_) return verdict;
     ReportGap();
     return verdict == RxVerdict::kAfterGap ? RxVerdict::kSequenceGap : verdict;
   }
   //= IBTA 9.7.5.2.8: a responder sends one sequence NAK per gap
-  // But a peer that marks what it repeats wants to know what else is missing.
+  // But a peer that marks resent packets gets a report of the other gaps.
   if (peer_marks_ && held && (another || packet.bth->ack_requested())) {
     ReportGap();
   }
@@ -135,8 +135,8 @@ RxVerdict Responder::Hold(const RxPacket& packet) {
 void Responder::LookBehindGap(std::span<const RxPacket> packets,
                               Psn was_expected) {
   for (const RxPacket& packet : packets) {
-    // Anybody can send a marked packet. Only who knows the PSN that is due gets
-    // it executed, and can do worse (docs/trust.md).
+    // Anybody can send a marked packet. But it is only executed if the sender
+    // knows the expected PSN, and such a sender can do worse (docs/trust.md).
     const bool executed =
         packet.psn() - was_expected >= 0 && packet.psn() - expected_ < 0;
     if (packet.info->request() && packet.bth->repair() != 0 && executed) {
@@ -146,8 +146,9 @@ void Responder::LookBehindGap(std::span<const RxPacket> packets,
   held_->DropBefore(expected_);
   // A NAK that ends the connection is not replaced.
   if (failed_ || reported_ != Reported::kNothing) return;
-  // The next gap; but what is expected may be held, and due. Behind what was
-  // held, there may be what could not be: the peer has to go back for it.
+  // Report the next gap, unless the expected packet is held, and due. Behind
+  // the held packets there may have been some that could not be held: the peer
+  // has to go back to them.
   const bool missing = held_->empty() ? dropped_psn_ - expected_ >= 0
                                       : held_->begin() != expected_;
   if (missing) ReportGap();
@@ -277,7 +278,7 @@ RxVerdict Responder::OnDuplicateRead(const RxPacket& packet) {
   uint32_t end = begin + length;
   slot->marked = packet.bth->repair() != 0;
   if (slot->marked && slot->pending) {
-    // A peer that asks for several parts of a read wants all of them.
+    // A peer that requests several parts of a read wants all of them.
     begin = std::min(begin, slot->answer_next);
     end = std::max(end, slot->answer_end);
   }

@@ -1,8 +1,7 @@
 #pragma once
 
 // The responder half of an RC queue pair: requests become placements, receive
-// completions, and responses. Sans-IO and total: any packet in any state
-// yields a verdict.
+// completions, and responses. Sans-IO. Any packet in any state gets a verdict.
 
 #include <algorithm>
 #include <cstring>
@@ -87,11 +86,12 @@ class Responder {
     }
   }
 
-  // After a burst, before which this PSN was expected: reports the next gap.
+  // Call this after a burst; `before` is the PSN that was expected before it.
+  // Reports the next gap.
   void EndBurst(std::span<const RxPacket> packets, Psn before) {
     if (__builtin_expect(held_ != nullptr, 0)) LookBehindGap(packets, before);
   }
-  // Takes requests that were held and are due now; see Qp::TakeDue().
+  // Takes held requests that are due now; see Qp::TakeDue().
   uint32_t TakeDue(std::span<RxPacket> out) {
     return held_ == nullptr ? 0 : TakeHeld(out);
   }
@@ -127,7 +127,7 @@ class Responder {
 
   bool AnswersWait() const { return replay_.AnyPending() || notifier_.due; }
   bool HasWork() const { return AnswersWait() || AckWaits(); }
-  // Only an acknowledgement waits: it may go with the next packets.
+  // There is only an acknowledgement to send, which may go with later packets.
   bool OnlyAckWaits() const { return !AnswersWait() && AckWaits(); }
 
   // A placement of a request failed: its packet and all later ones of the burst
@@ -148,8 +148,8 @@ class Responder {
   QpEvent TakeEvent() { return std::exchange(event_, QpEvent::kNone); }
   RecvQueue& recv_queue() const { return *rq_; }
   MrKey write_key() const { return write_.key; }
-  // With QpEvent::kAccessError: what was refused. Without a key: an XRC request
-  // named no queue.
+  // With QpEvent::kAccessError: the refused access. Without a key: an XRC
+  // request has named no existing queue.
   RefusedAccess refused() const {
     return Examine(write_, refused_, *mrs_, pd_, qpn_, access_);
   }
@@ -162,7 +162,7 @@ class Responder {
   friend struct urnic::FieldsOf;
 
   enum class Message : uint8_t { kNone, kSend, kWrite };
-  // The NAK that is outstanding for the expected PSN.
+  // What a NAK for the expected PSN has already reported.
   enum class Reported : uint8_t { kNothing, kGap, kNotReady };
 
   // Copies what it needs of the configuration.
@@ -190,11 +190,11 @@ class Responder {
   [[gnu::cold, gnu::noinline]] void LookBehindGap(
       std::span<const RxPacket> packets, Psn was_expected);
   [[gnu::cold, gnu::noinline]] uint32_t TakeHeld(std::span<RxPacket> out);
-  // Forgets what is held; the peer sends it again.
+  // Drops the held packets; the peer sends them again.
   void DropHeld();
-  // The list goes back to the pool once it holds nothing.
+  // Returns the list to the pool if it is empty.
   void ReturnIdleList();
-  // How many PSNs a request stands for; 0: more than can be held.
+  // How many PSNs a request covers; 0: more than can be held.
   uint32_t PsnsOf(const RxPacket& packet) const;
 
   // Ends the connection with a NAK for the expected PSN.
@@ -248,8 +248,8 @@ class Responder {
     if (packet.bth->ack_requested()) ack_due_ = true;
   }
 
-  // The packet that a NAK asks for has arrived before the NAK was sent. What
-  // was dropped after it is still missing.
+  // The packet that a NAK names has arrived before the NAK was sent. Packets
+  // that were dropped after it are still missing.
   void MoveNak() {
     const bool gap = dropped_psn_ - expected_ >= 0;
     reported_ = gap ? Reported::kGap : Reported::kNothing;
@@ -360,7 +360,8 @@ class Responder {
   RxVerdict OnWrite(const RxPacket& packet, uint8_t position, Sink& sink) {
     const wire::OpcodeInfo& info = *packet.info;
     if ((access_ & mem::kRemoteWrite) == 0) return RefuseRequest();
-    // Before anything is placed: after an RNR NAK the packet comes again.
+    // This comes before any placement, because the packet comes again after an
+    // RNR NAK.
     if (info.has_imm) {
       const RxVerdict taken = TakeReceive();
       if (taken != RxVerdict::kAccept) return taken;
@@ -523,8 +524,8 @@ class Responder {
   //= IBTA 9.7.5.1.2, 9.7.5.1.3, 9.7.5.1.4: a duplicate is not executed again
   RxVerdict OnDuplicate(const RxPacket& packet);
 
-  // It may ask for the rest of a read, from the middle on. It must lie inside
-  // the original, and its key is checked again.
+  // A duplicate may request the rest of a read, from the middle on. It must be
+  // inside the original, and its key is checked again.
   RxVerdict OnDuplicateRead(const RxPacket& packet);
 
   // An accepted read cannot be answered: the memory or its key is gone. All
@@ -548,28 +549,28 @@ class Responder {
     nak_due_ = 0;
   }
   [[gnu::cold, gnu::noinline]] void NoteNak() const;
-  // What is missing before what is held; with a bitmap, if the peer marks what
-  // it sends again.
+  // Appends the report of missing packets: with a bitmap if the peer marks
+  // packets that it resends.
   [[gnu::cold, gnu::noinline]] void AppendHeld(TxSlot& slot);
 
   void WriteAtomicAck(TxSlot& out, ReplaySlot& slot);
-  // False: it cannot be read; the NAK is due.
+  // False: its memory cannot be read; a NAK is due.
   bool WriteReadResponse(TxSlot& out, ReplaySlot& slot);
 
   ReplayRing replay_;
-  // The next member lies in its padding: a queue pair has no more room without
-  // another cache line.
+  // The next member is in its padding, because a queue pair has no more room
+  // without another cache line.
   [[no_unique_address]] cc::NotificationPoint notifier_;
   uint8_t refused_ = RefusedAccess::kNoRequest;  // see RefuseAccess()
   RemoteRange write_;  // of the current write of several packets; see refused()
   Psn nak_psn_;
-  // With a gap or held_: the newest that was dropped, if not before expected_.
+  // With a gap or held_: the newest dropped packet, if not before expected_.
   Psn dropped_psn_;
   HeldPackets* held_ = nullptr;  // null: nothing
   RecoveryPool* pool_;
 
-  // What a packet touches is kept together. What it needs of limits and
-  // configuration, which are in SendState, is copied.
+  // The members that a packet uses are together. Limits and configuration,
+  // which are in SendState, are copied here as needed.
   mem::MrTable* mrs_;
   RecvQueue* rq_;
   uint32_t qpn_;
@@ -585,7 +586,7 @@ class Responder {
   bool receiving_ = false;
   bool established_ = false;  // a request has arrived while receiving_
   Reported reported_ = Reported::kNothing;
-  bool peer_marks_ = false;  // what it sends again
+  bool peer_marks_ = false;  // the packets that it resends
   bool ack_due_ = false;
   bool failed_ = false;
   uint8_t nak_due_ = 0;                          // the syndrome; 0: none

@@ -27,7 +27,7 @@
 
 namespace urnic::rc {
 
-// What the requester remembers of a transmitted work request. Private, so that
+// The requester's record of a transmitted work request. It is private, so that
 // a program that alters a posted entry cannot alter PSN accounting.
 struct SendRecord {
   Psn first_psn;
@@ -48,7 +48,7 @@ struct SendRecord {
 };
 static_assert(sizeof(SendRecord) == 16);
 
-// The repair under way, until an acknowledgement ends it.
+// The current repair, until an acknowledgement ends it.
 enum class Repair : uint8_t {
   kNone,
   kTimeout,   // resent after a timeout
@@ -59,9 +59,9 @@ enum class Repair : uint8_t {
 // The probe for a peer that has been silent for some round trips.
 enum class Probe : uint8_t {
   kNone,
-  kDue,       // the oldest packet is about to be sent again
+  kDue,       // the oldest packet is about to be resent
   kSent,      // nothing was acknowledged since
-  kAnswered,  // something was, but not all that was sent before the probe
+  kAnswered,  // a part of what was sent before the probe was acknowledged
 };
 
 struct SendState {
@@ -82,7 +82,7 @@ struct SendState {
 
   // The engine's timers are not exact, and a peer may be doing something else.
   static constexpr Duration kSlack = Duration::Microseconds(100);
-  // When the first probe is sent on a shared path that nothing is known of.
+  // When the first probe is sent on a shared path whose round trip is unknown.
   static constexpr Duration kFirstProbe = Duration::Milliseconds(20);
 
   SendRecord& RecordOf(uint32_t index) const {
@@ -109,50 +109,52 @@ struct SendState {
     charged = granted = 0;
     if (path != nullptr) ++path->users;
   }
-  // Tells the path how many packets are under way. If the peer is silent, they
-  // are lost or late: others need not wait for that.
+  // Tells the path how many packets are in flight. If the peer is silent, they
+  // are lost or late, so others need not wait for them.
   void Account() {
     const uint32_t now_charged = (silent ? 0 : InFlight()) + granted;
     if (now_charged == charged) return;
     path->Account(charged, now_charged);
     charged = now_charged;
   }
-  // How many packets may be in flight. Those who wait for the path go first,
-  // unless this queue pair has waited, and was granted some.
+  // How many packets may be in flight. Queue pairs that wait for the path go
+  // first, unless this one has waited itself and got a grant.
   uint32_t FlightLimit() const {
     if (silent) return InFlight();
     return InFlight() + granted + (path->waiting == 0 ? path->Room() : 0);
   }
-  // ... if the next is a new one: while packets are missing, the peer must be
-  // able to hold it.
+  // ... if the next packet is a new one: while packets are missing, the peer
+  // must be able to hold it.
   uint32_t LimitOfNew(uint32_t limit) const {
     if (__builtin_expect(not_under_way == 0, 1)) return limit;
     return std::min(limit, kHoldSpan - std::min(not_under_way, kHoldSpan));
   }
-  // Whether those who wait for the path may go now.
+  // Whether queue pairs that wait for the path may send now.
   bool LetsOthersGo() const {
     return path != nullptr && __builtin_expect(path->waiting != 0, 0) &&
            path->LetsGo();
   }
-  // If those in flight are all without AckReq, nothing would open the window.
-  // Then one more packet is sent, with AckReq.
+  // If no packet in flight has AckReq, nothing would open the window. Then one
+  // more packet is sent, with AckReq.
   bool WindowClosed(uint32_t limit) const {
     const uint32_t in_flight = InFlight();
     return in_flight >= limit &&
            (in_flight == 0 || unacked_since_request < in_flight);
   }
 
-  // Something was sent into silence, or acknowledged: the time-out begins.
+  // The time-out begins again: the first packet was sent, or one was
+  // acknowledged.
   void ArmTimer(Time now) {
     retry_at =
         config.timeout.ns() == 0 ? Time::Infinite() : now + config.timeout;
     probes = 0;
     ArmProbe(now);
   }
-  // Silence: each probe waits twice as long as the one before.
+  // The peer is silent: each probe waits twice as long as the previous one.
   void ArmProbe(Time now) {
     constexpr uint8_t kDoublings = 10;
-    // Alone on a path that nothing is known of, it delays nobody.
+    // Alone on a path whose round trip is unknown, it delays no other queue
+    // pair.
     if (!path->round_trip.known() && path->users == 1) {
       act_at = Time::Infinite();
     } else {
@@ -160,7 +162,7 @@ struct SendState {
     }
   }
   void StopTimer() { retry_at = act_at = Time::Infinite(); }
-  // The time-out, or what is due before it.
+  // The time-out, or an earlier action.
   Time deadline() const { return std::min(retry_at, act_at); }
   Duration ProbeAfter() const {
     const cc::RoundTripEstimate& round_trip = path->round_trip;
@@ -170,7 +172,7 @@ struct SendState {
     }
     return round_trip.smoothed() + round_trip.longest() + kSlack;
   }
-  // What is sent again has been answered by then.
+  // The time by which an answer to a resent packet arrives.
   Time RepairUntil(Time now) const {
     return now + path->round_trip.longest() + kSlack;
   }
@@ -201,15 +203,15 @@ struct SendState {
     recovery->gaps.Start(una_psn);
     return recovery;
   }
-  // Forgets what is known to be missing, and what is held.
+  // Forgets the gaps, and drops the held responses.
   void EndRecovery() {
     if (__builtin_expect(recovery == nullptr, 1)) return;
     recovery->gaps.Start(una_psn);
     recovery->responses.Drop();
     ReturnRecovery();
   }
-  // If there is nothing left in it. Frames of responses that are being executed
-  // are needed until then.
+  // Returns the recovery state to the pool if it is empty. Frames of responses
+  // that are being executed are needed until then.
   void ReturnRecovery() {
     not_under_way = recovery->gaps.NotUnderWay(una_psn);
     if (!recovery->gaps.empty() || !recovery->responses.idle()) return;
@@ -285,12 +287,12 @@ struct SendState {
   Psn tx_psn;
   Psn sent_psn;  // one past the highest PSN ever transmitted
   Psn next_psn;  // the first PSN of the next new work request
-  // If it is beyond una_psn: everything before it is acknowledged, but for
+  // If it is beyond una_psn: everything before it is acknowledged, except for
   // reads and atomics whose responses are missing.
   Psn acked_end;
   uint32_t reads_in_flight = 0;  // reads and atomics, limited by max_rd_atomic
   uint32_t unacked_since_request = 0;  // packets since the last AckReq
-  // Of una_psn..tx_psn: known to be missing or held (Gaps::NotUnderWay).
+  // How many of una_psn..tx_psn are missing or held (Gaps::NotUnderWay).
   uint32_t not_under_way = 0;
   uint32_t published = 0;    // head, as the program knows it
   uint32_t drain_limit = 0;  // with `draining`: start nothing from here on
@@ -325,9 +327,9 @@ struct SendState {
   // Null: nothing is known to be missing.
   Recovery* recovery = nullptr;
   RecoveryPool* pool;
-  Psn probe_end;  // with a probe: what was sent before it
+  Psn probe_end;  // with a probe: the end of what was sent before it
 
-  // Congestion control is the path's. The pacer keeps to our own static rate.
+  // The path does the congestion control. The pacer enforces our static rate.
   // `path` is null until the queue pair joins one, which it does before RTS.
   cc::SharedPath* path = nullptr;
   uint32_t charged = 0;  // our part of path->under_way

@@ -1,10 +1,10 @@
 #pragma once
 
 // Images of queue pairs and of connections of the connection manager: their
-// whole state as bytes that mean the same in any process, at any time and on
-// any storage (docs/design/0007-state-images.md). Extract and insert are in
-// rc/image.h, uc/image.h, ud/image.h, cm/image.h, iwarp/rdmap/image.h and
-// iwarp/qp/image.h; this file has what they share.
+// whole state as bytes, which have the same meaning in any process, at any time
+// and on any storage (docs/design/0007-state-images.md). Extract and insert are
+// in rc/image.h, uc/image.h, ud/image.h, cm/image.h, iwarp/rdmap/image.h and
+// iwarp/qp/image.h; this file has their common parts.
 //
 // Layout, all numbers little-endian, without padding between them:
 //
@@ -48,7 +48,7 @@ enum class ImageKind : uint8_t {
   kIwarpCounts,  // how many connections and listeners there are
 };
 // The kind of a queue pair's image. A queue pair of iWARP that has a connection
-// is in the image of that.
+// is a part of the connection's image.
 constexpr ImageKind KindOf(QpService service) {
   switch (service) {
     case QpService::kUc:
@@ -63,7 +63,7 @@ constexpr ImageKind KindOf(QpService service) {
 }
 
 // Why an image is refused: the member, its value in the image, and the rule
-// that it breaks ("config.mtu is 300: is not a path MTU").
+// that it violates ("config.mtu is 300: is not a path MTU").
 struct ImageRefusal {
   const char* group = "";
   const char* field = nullptr;  // null: not refused
@@ -74,7 +74,7 @@ struct ImageRefusal {
   std::string Text() const;
 };
 
-// What a queue pair must be created with to take an image.
+// The parameters with which a queue pair must be created to take an image.
 struct ImageShape {
   QpService service = QpService::kRc;  // XRC: kRc
   QpLimits limits;
@@ -91,8 +91,8 @@ size_t ImageLength(std::span<const uint8_t> bytes);
 uint32_t ImageCrc(std::span<const uint8_t> bytes);
 
 // Appends the image that `extract` makes: size_t(std::span<uint8_t>) writes an
-// image, if there is room, and returns its size. It is called again for one
-// that is longer than most.
+// image, if there is room, and returns its size. If an image is longer than
+// most, `extract` is called twice.
 template <typename Extract>
 void AppendImageTo(std::string& out, const Extract& extract) {
   const size_t begin = out.size();

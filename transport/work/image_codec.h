@@ -1,6 +1,6 @@
 #pragma once
 
-// How lists of members become images, and back.
+// Converts lists of members to images, and back.
 //
 // A state that belongs to an image has a list, FieldsOf<State>::Visit(f, s),
 // which names each member once, in the image's order. The same list writes,
@@ -84,7 +84,7 @@ class FieldVisitor {
     ++listed_;
     Value(name, value);
   }
-  // The same of a value that is not a member.
+  // The same for a value that is not a member.
   template <typename T>
   void Extra(const char* name, T& value) {
     Value(name, value);
@@ -181,8 +181,8 @@ class FieldVisitor {
       if constexpr (Sub::kReads) std::memcpy(&bytes[at], &word, count);
     }
   }
-  // The same of bytes that lie elsewhere, at `data`. Reading returns their
-  // place in the image.
+  // The same for bytes that are stored elsewhere, at `data`. Reading returns
+  // their place in the image.
   std::span<const uint8_t> Payload(const char* name, const uint8_t* data,
                                    size_t bytes) {
     if constexpr (Sub::kReads) {
@@ -285,7 +285,8 @@ class ImageWriter : public FieldVisitor<ImageWriter> {
   size_t Finish();
 
  private:
-  // The bytes behind those of `value` are written next.
+  // Writes eight bytes, of which the first `bytes` count; the next value
+  // overwrites the rest.
   void Put(uint64_t value, unsigned bytes) {
     if (at_ + sizeof(value) > out_.size()) return PutBytes(value, bytes);
     std::memcpy(&out_[at_], &value, sizeof(value));

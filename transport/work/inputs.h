@@ -1,13 +1,14 @@
 #pragma once
 
-// What the logs of inputs (ras/inputs) of all transports have in common: what a
-// core reads of memory that it shares with others (work queues and keys), and
-// what a program sees of its calls. The items of a transport are in
-// transport/rc/inputs.h and transport/iwarp/qp/inputs.h.
+// The common part of the logs of inputs (ras/inputs) of all transports: what a
+// core reads from memory that it shares with others (work queues and keys), and
+// the results of its calls that a program sees. The items of each transport are
+// in transport/rc/inputs.h and transport/iwarp/qp/inputs.h.
 //
-// Before a call stand its arguments and what it will read elsewhere; behind it,
-// what came of it. The engine writes this (datapath/engine/input_tap.h), and
-// the simulator runs it again (tests/sim/replay.h).
+// The log has the arguments of a call, and what it will read elsewhere, in
+// front of the call, and its results behind it. The engine writes the log
+// (datapath/engine/input_tap.h), and the simulator replays it
+// (tests/sim/replay.h).
 
 #include <cstddef>
 #include <cstdint>

@@ -86,7 +86,7 @@ class RecvRing {
     head_ = published_ = 0;
   }
 
-  // Forgets what was posted (state RESET).
+  // Discards all posted requests (state RESET).
   void Forget() {
     if (view_.entries() == 0) return;
     const uint32_t posted = view_.Posted(head_);
@@ -102,7 +102,7 @@ class RecvRing {
 
   uint32_t max_sge() const { return max_sge_; }
   uint32_t pd() const { return pd_; }
-  // How many have been taken, ever.
+  // How many requests were taken in its life.
   uint32_t head() const { return head_; }
 
  private:
@@ -159,8 +159,8 @@ class RecvQueue {
   }
 
   // The same for the request that is `ahead` after the current one, or after
-  // the oldest if none is current: a later message may arrive first. kTooShort,
-  // too, if it is not known which request that will be.
+  // the oldest if none is current, because a later message may arrive first.
+  // Also returns kTooShort if it is unknown which request that will be.
   template <typename Emit>
   WalkResult WalkAhead(uint32_t ahead, uint64_t offset, uint32_t bytes,
                        const mem::MrTable& mrs, uint32_t pd,
@@ -195,7 +195,7 @@ class RecvQueue {
   std::span<const urnic_sge> current() const {
     return {sges_, taken_ ? num_sge_ : 0};
   }
-  // For inspection: the request that was taken last, and its list.
+  // For queries and tests: the request that was taken last, and its list.
   uint64_t last_wr_id() const { return wr_id_; }
   std::span<const urnic_sge> last() const { return {sges_, num_sge_}; }
   bool shared() const { return shared_; }

@@ -1,7 +1,7 @@
 #pragma once
 
-// An access to our memory that the peer asked for and did not get, for people.
-// Each transport that has such requests keeps the last one.
+// An access of the peer to our memory that was refused, for people. Each
+// transport with such requests keeps the last one.
 
 #include <cstdint>
 
@@ -18,8 +18,8 @@ struct RemoteRange {
   MrKey key;
 };
 
-// The memory and the key that a request names may have changed since: why the
-// access is refused is found when somebody asks.
+// Why the access was refused. This is determined when it is asked for, so the
+// memory and the key may have changed since.
 struct RefusedAccess {
   static constexpr uint8_t kNoRequest = UINT8_MAX;
 
@@ -27,7 +27,7 @@ struct RefusedAccess {
   // flush of a whole region.
   RemoteRange range;
   uint8_t request = kNoRequest;  // enum urnic_wr_opcode
-  bool by_queue_pair = false;    // which does not allow it for any memory
+  bool by_queue_pair = false;    // it forbids the request for all memory
   mem::MemFault fault = mem::MemFault::kNone;  // otherwise
 };
 
@@ -60,7 +60,7 @@ inline RefusedAccess Examine(const RemoteRange& range, uint8_t request,
   refused.fault = mrs.CheckRemote(range.key, pd, qpn, range.address,
                                   range.length, /*rights=*/0)
                       .fault;
-  // What remains is the right, also for an invalidation: it names no address.
+  // An invalidation names no address, so only the right can be missing.
   const bool no_place =
       refused.fault == mem::MemFault::kRange && range.length == 0;
   if (refused.fault == mem::MemFault::kNone || no_place)

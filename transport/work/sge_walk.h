@@ -22,9 +22,9 @@ enum class WalkResult : uint8_t { kOk, kTooShort, kFault };
 
 // Calls emit(host_address, bytes) for each piece of [offset, offset + bytes) of
 // a message whose list has `num_sge` entries, at most num_sge times;
-// read_sge(i) gives a copy of entry i. kTooShort: the list ends too early;
-// kFault: a key, range or right is wrong. Pieces emitted before a failure are
-// void.
+// read_sge(i) returns a copy of entry i. kTooShort: the list ends too early;
+// kFault: a key, range or right is wrong. After a failure, ignore the pieces
+// that were emitted before.
 template <typename ReadSge, typename Emit>
 WalkResult WalkSges(uint32_t num_sge, ReadSge&& read_sge, SgeCursor& cursor,
                     uint64_t offset, uint32_t bytes, const mem::MrTable& mrs,

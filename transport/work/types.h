@@ -31,8 +31,8 @@ struct RxPacket : wire::RocePacket {
   void* buffer = nullptr;
 };
 
-// A run of packets of one queue pair ends with an atomic request or response:
-// its values have only one place until they are used.
+// A run of packets of one queue pair ends with an atomic request or response,
+// because there is one place for its values until they are used.
 inline bool EndsRun(const RxPacket& packet) {
   return packet.info->kind == wire::PacketKind::kAtomic ||
          packet.info->kind == wire::PacketKind::kAtomicAck;
@@ -65,8 +65,8 @@ struct TxSlot {
 };
 inline constexpr uint32_t kMaxHeaderBytes = 48;
 
-// A memory effect that the caller executes, in order. `packet` is the index
-// within the burst, so that a fault can be traced back.
+// An effect on memory, which the caller executes, in order. `packet` is the
+// index within the burst, for reports of faults.
 struct Placement {
   enum class Kind : uint8_t { kCopy, kCompareSwap, kFetchAdd, kMasked };
   Kind kind = Kind::kCopy;
@@ -81,8 +81,8 @@ struct Placement {
   const uint8_t* source = nullptr;  // kCopy: in the packet or in the core
   uint64_t compare = 0;             // atomics
   uint64_t swap_or_add = 0;
-  // Atomics: where the old value goes. kMasked: that of a MaskedAtomic, which
-  // has the operands, too.
+  // Atomics: the place for the old value. kMasked: it is in a MaskedAtomic,
+  // which has the operands, too.
   uint64_t* original = nullptr;
 };
 
@@ -153,7 +153,7 @@ enum class QpService : uint8_t {
 // How a flow waits for room on its path.
 enum class PathWait : uint8_t {
   kNo,     // it does not
-  kFirst,  // it has one short request, and nothing under way
+  kFirst,  // it has one short request, and nothing in flight
   kInTurn,
 };
 
@@ -169,7 +169,7 @@ struct FlowResult {
   bool answered = false;           // sent packets were acknowledged
   bool timed_out = false;          // sent packets were not answered in time
   PathWait waits = PathWait::kNo;  // it could send if its path had room
-  bool lets_go = false;            // its path has room for those that wait
+  bool lets_go = false;            // its path has room for waiting flows
 };
 static_assert(sizeof(FlowResult) == 16);
 
@@ -202,7 +202,7 @@ struct QpConfig {
   uint8_t min_rnr_timer = 0;
   uint8_t max_rd_atomic = 1;
   uint8_t max_dest_rd_atomic = 1;
-  // Whether more than the window may be under way where the round trip is long.
+  // On a long path more packets than window_packets may be in flight.
   bool longer_windows = true;
   uint32_t window_packets = 128;
   uint32_t window_bytes = 256 * 1024;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the images of UC and UD queue pairs share: the lists of members, and
-// what must hold between them.
+// The common part of the images of UC and UD queue pairs: the lists of members,
+// and the rules between the members.
 
 #include "transport/work/image_codec.h"
 #include "transport/work/image_fields.h"

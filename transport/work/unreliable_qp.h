@@ -68,7 +68,7 @@ class UnreliableQp {
   }
 
   bool sq_draining() const { return sender_.draining(); }
-  // For inspection.
+  // For queries and tests.
   const UnreliableSender& sender() const { return sender_; }
   const RecvQueue& recv_queue() const { return *rq_; }
   const mem::MrTable& mrs() const { return *mrs_; }

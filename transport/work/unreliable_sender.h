@@ -136,7 +136,7 @@ class UnreliableSender {
   }
   Psn psn() const { return psn_; }
   bool draining() const { return draining_ && !drain_reported_; }
-  // For inspection: the ring, and the next request to complete.
+  // For queries and tests: the ring, and the next request to complete.
   const WorkQueueView& sq() const { return sq_; }
   uint32_t head() const { return head_; }
   bool failed() const { return failed_; }

@@ -49,7 +49,8 @@ class WorkQueueView {
                 sizeof(copy));
     return copy;
   }
-  // Eight bytes of an entry, loaded once: what is checked is what is used.
+  // Loads eight bytes of an entry once, so that the checked value is the used
+  // one.
   uint64_t ReadWord(uint32_t index, uint32_t offset) const {
     return __atomic_load_n(
         reinterpret_cast<const uint64_t*>(Entry(index) + offset),

@@ -1,6 +1,6 @@
 #pragma once
 
-// An address handle: where datagrams go, resolved once.
+// An address handle: the destination of datagrams, resolved once.
 
 #include <cstdint>
 #include <memory>
@@ -14,12 +14,13 @@ namespace urnic::control {
 // Any thread. The domain must outlive it.
 class AddressHandle : public Tracked<AddressHandle> {
  public:
-  // Asks the network for the destination's MAC, unless it is a group or already
-  // known. Waits for up to three seconds; the engine keeps running. Errors:
-  // those of Qp::Modify() with an address vector.
+  // Resolves the destination's MAC, unless the destination is a group or the
+  // MAC is known. This may take up to three seconds; the engine keeps running.
+  // Errors: those of Qp::Modify() with an address vector.
   static absl::StatusOr<std::unique_ptr<AddressHandle>> Create(
       Pd& pd, const AddressVector& vector);
-  // Requests that use it and have not been sent yet complete with an error.
+  // Requests that use the handle and have not been sent yet complete with an
+  // error.
   ~AddressHandle();
   AddressHandle(const AddressHandle&) = delete;
   AddressHandle& operator=(const AddressHandle&) = delete;

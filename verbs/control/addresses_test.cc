@@ -200,7 +200,7 @@ TEST_F(AddressesTest, AnAddressIsUsableUntilItIsRemoved) {
   EXPECT_EQ(Ask("addr add 10.9.0.7/24"), "ok\n6 10.9.0.7/24\n");
   EXPECT_EQ(listener_.changes, 1);
   EXPECT_EQ(g_shown.back(), wire::Gid::FromIpv4(kNew));
-  // To ourselves, from the new address and from an old one.
+  // Loopback, from the new address and from an old one.
   EXPECT_EQ(HandleCode(7, kNew), absl::StatusCode::kOk);
   EXPECT_EQ(HandleCode(5, kNew), absl::StatusCode::kOk);
   EXPECT_EQ(Ask("addr del 10.9.0.7/24"), "ok\n6 10.9.0.7/24\n");
@@ -247,8 +247,8 @@ TEST_F(AddressesTest, ARouterMustBeOnALinkOfOurs) {
   EXPECT_THAT(Ask("route add default via fd77::1"),
               HasSubstr("is in none of the networks"));
   EXPECT_EQ(Ask("route"), "ok\n");
-  // An IPv6 link-local address is on a link. A route without a router can put
-  // another address on one.
+  // An IPv6 link-local address is always on a link. A route without a router
+  // can put other addresses on a link.
   EXPECT_EQ(Ask("route add default via fe80::1"), "ok\n");
   EXPECT_EQ(Ask("route add 10.8.0.1"), "ok\n");
   EXPECT_EQ(Ask("route add 10.2.0.0/16 via 10.8.0.1"), "ok\n");

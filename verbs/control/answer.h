@@ -7,7 +7,7 @@
 
 namespace urnic::control {
 
-// The answer to a request that cannot be granted. `why`: for people.
+// The answer to a request that is refused. `why` is for people.
 inline std::string RefusedAnswer(std::string_view why) {
   std::string answer = "error\n";
   answer += why;

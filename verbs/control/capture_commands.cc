@@ -23,20 +23,20 @@
 namespace urnic::control {
 namespace {
 
-// How long a capture waits for its reader. A program that is asked by others,
-// too, may let the reader wait.
+// How long a capture waits for its reader. The reader may have to wait itself,
+// while the program answers other clients.
 constexpr Duration kPatience =
     Duration::Seconds(2 * URNIC_CONTROL_TIMEOUT_SECONDS);
 
-// What a reader gets at most in one answer: it comes again. In between, the
-// program answers others.
+// The most bytes in one answer. The reader asks again for more, and the program
+// answers other clients in between.
 constexpr size_t kAnswerBytes = size_t{4} << 20;
 
-// What is copied while the engine waits.
+// The number of bytes that are copied at a time, while the engine waits.
 constexpr size_t kStepBytes = size_t{64} << 10;
 
-// Sets `config` from "SNAP [lqpn QPN] [peer PREFIX]". Returns why it cannot, or
-// nothing.
+// Sets `config` from "SNAP [lqpn QPN] [peer PREFIX]". Returns the mistake;
+// empty: there is none.
 std::string ParseConfig(const std::vector<std::string>& words,
                         Capture::Config& config) {
   std::optional<uint32_t> qpn;

@@ -8,8 +8,8 @@ namespace urnic::control {
 
 class OpenNic;
 
-// `request`: without the word "capture" and the blank behind it. Returns the
-// whole answer. Any thread that does not hold the token.
+// `request`: the words after "capture ". Returns the whole answer. Any thread
+// that does not hold the token.
 std::string AnswerCapture(OpenNic& nic, const std::string& request);
 
 }  // namespace urnic::control

@@ -1,4 +1,4 @@
-// The requests of `urnic capture` to a loopback device. What is captured is
+// The requests of `urnic capture` to a loopback device. The captured frames are
 // tested with programs (tests/e2e/test_capture.py).
 
 #include "datapath/engine/engine.h"

@@ -19,7 +19,7 @@ class CompletionRing {
       : ring_(ring), indices_(indices), mask_(entries - 1) {}
 
   // Calls take(const urnic_cqe&) for up to `max` completions, in order, and
-  // frees their entries. Returns how many there were.
+  // frees their entries. Returns the number of completions.
   template <typename Take>
   uint32_t Poll(uint32_t max, Take&& take) {
     const uint32_t ready = Ready();
@@ -29,8 +29,9 @@ class CompletionRing {
     return count;
   }
 
-  // Moves to another ring of `entries`, with the contents of this one. False:
-  // they do not fit. REQUIRES: the RNIC writes nothing meanwhile.
+  // Copies the unread completions to another ring of `entries` entries, and
+  // uses that one. False: they do not fit. REQUIRES: the RNIC writes nothing
+  // meanwhile.
   bool MoveTo(urnic_cqe* ring, uint32_t entries) {
     const uint32_t ready = Ready();
     if (ready > entries) return false;
@@ -43,15 +44,15 @@ class CompletionRing {
   }
 
   // May be called while another thread polls. False: the queue was empty a
-  // moment ago, or that thread takes what was there.
+  // moment ago, or that thread is reading the last completions.
   bool MayHaveSome() const {
     return std::atomic_ref(indices_->producer)
                .load(std::memory_order_relaxed) !=
            std::atomic_ref(indices_->consumer).load(std::memory_order_relaxed);
   }
 
-  // Removes the completions of queue pair `qpn` and keeps the order of the
-  // rest. REQUIRES: the RNIC writes nothing meanwhile.
+  // Removes the completions of queue pair `qpn`, and keeps the order of the
+  // others. REQUIRES: the RNIC writes nothing meanwhile.
   void Forget(uint32_t qpn) {
     // From the newest to the oldest: the remaining entries move toward the
     // newest, so that only the consumer index changes.

@@ -71,12 +71,13 @@ std::string Change(OpenNic& nic, bool add, const std::string& text) {
   const auto pairs = add ? nic.gids().Pairs() : std::move(before);
   const auto at = std::find_if(pairs.begin(), pairs.end(),
                                [&](const GidPair& p) { return p.gid == gid; });
-  // It may have been removed again meanwhile.
+  // Another thread may have removed the address again.
   return at == pairs.end() ? "ok\n" : "ok\n" + Line(nic, *at);
 }
 
 std::string ListRoutes(const OpenNic& nic) {
-  // Limit of a line, also of the last one, which counts the routes left out.
+  // The limit of a line, including the last one, which has the number of routes
+  // that are left out.
   constexpr size_t kLongest = 256;
   const auto entries = nic.routes().List();
   std::string answer = "ok\n";
@@ -122,7 +123,7 @@ SysfsCounters CountersOf(OpenNic& nic) {
                              nic.engine().counters().verdicts[kBadIcrc]};
 }
 
-// Each list has all names of a kind of counters.
+// Checks that each list has all counters of its kind.
 #define URNIC_ONE(name) +1
 static_assert(0 URNIC_SYSFS_IWARP_COUNTERS(URNIC_ONE) ==
               sizeof(IwarpCounters) / sizeof(uint64_t));
@@ -207,7 +208,8 @@ void SendState(OpenNic& nic, const ControlSocket::Reply& reply) {
 using Describer =
     std::function<std::optional<uint64_t>(uint64_t, std::string&)>;
 
-// What tells all of that kind; empty: there is no such kind.
+// The functions that describe all objects of a kind. Empty: there is no such
+// kind.
 std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
   if (kind == "event")
     return {[&](uint64_t n, auto& out) { return DescribeEvents(nic, n, out); }};
@@ -265,7 +267,7 @@ std::vector<Describer> DescribersOf(OpenNic& nic, std::string_view kind) {
   return describers;
 }
 
-// The lines of facts of all objects of that kind, a few at a time.
+// Sends the lines of facts of all objects of a kind, a few at a time.
 void SendFacts(OpenNic& nic, std::string_view kind,
                const ControlSocket::Reply& reply) {
   const auto describers = DescribersOf(nic, kind);
@@ -319,7 +321,7 @@ std::string Answer(OpenNic& nic, std::string_view request) {
       "and capture");
 }
 
-// Of "dump MS [payload]".
+// Parses "dump MS [payload]".
 std::optional<DumpRequest> DumpRequestOf(std::string_view request) {
   constexpr std::string_view kDump = "dump ";
   constexpr std::string_view kPayload = " payload";

@@ -6,8 +6,8 @@
 // second device of the port there is a symbolic link to the socket. They exist
 // while the port is open, and accept only its owner and root.
 //
-// One request, one answer, then the server hangs up. A request is words with
-// one blank between them:
+// Each connection carries one request and one answer; then the server closes
+// it. A request is a list of words with one blank between them:
 //
 //   addr              lists the addresses
 //   addr add ADDR     adds an address at the first free place of the table;

@@ -26,7 +26,8 @@ namespace {
 
 // The pause before the next accept() if the program is out of descriptors.
 constexpr std::chrono::seconds kPause{1};
-// How long a client may take to ask, and how many may take their time.
+// How long a client may take to send its request, and the limit of such
+// clients.
 constexpr std::chrono::seconds kPatience{URNIC_CONTROL_TIMEOUT_SECONDS};
 constexpr size_t kClientsMax = 16;
 
@@ -49,7 +50,7 @@ ControlSocket::ControlSocket(std::string directory,
     give_up(std::strerror(error));
     return;
   }
-  // An engine thread, because it may run the engine when it gives up the token.
+  // An engine thread, because it may run the engine when it releases the token.
   auto thread = StartEngineThread("urnic-control", [this] { Run(); });
   if (thread.has_value()) {
     thread_ = *std::move(thread);
@@ -92,7 +93,8 @@ int ControlSocket::Listen() {
   listener_ = urnic_move_fd_high(
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (stop_fd_ < 0 || listener_ < 0) return errno;
-  // Through the directory's descriptor: a socket address holds 107 characters.
+  // Names the file through the directory's descriptor, because a socket address
+  // holds only 107 characters.
   const int directory = open(directory_.c_str(), O_PATH | O_CLOEXEC);
   if (directory < 0) return errno;
   sockaddr_un address = {};
@@ -100,7 +102,7 @@ int ControlSocket::Listen() {
   std::snprintf(address.sun_path, sizeof(address.sun_path),
                 "/proc/thread-self/fd/%d/%s", directory,
                 names_.front().c_str());
-  // bind() gives the file the socket's mode, so it is never open to others.
+  // bind() gives the file the socket's mode, so other users can never open it.
   const bool done = fchmod(listener_, 0600) == 0 &&
                     bind(listener_, reinterpret_cast<sockaddr*>(&address),
                          sizeof(address)) == 0 &&
@@ -151,8 +153,9 @@ bool ControlSocket::ServeSome() {
   return true;
 }
 
-// One that asks nothing makes room for a new one, but not before it had a turn:
-// the request of a client comes right after it has connected.
+// If there are too many clients without a request, a new one replaces the
+// oldest. Only half of them are replaced per call, so each client has the time
+// to send its request, which usually comes right after it has connected.
 void ControlSocket::AcceptSome() {
   for (size_t i = 0; i != kClientsMax / 2; ++i) {
     const int fd = urnic_move_fd_high(

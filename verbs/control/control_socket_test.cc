@@ -104,7 +104,7 @@ TEST(ControlSocketTest, SendsAnAnswerOfAnyLength) {
   close(fd);
 }
 
-// What clients must not do. Afterwards one that behaves is answered.
+// Clients that break the protocol. Afterwards a correct client gets its answer.
 class BadClientTest : public testing::Test {
  protected:
   BadClientTest() {
@@ -140,7 +140,8 @@ TEST_F(BadClientTest, AFloodOfThoseThatHangUpIsPassedOver) {
   EXPECT_EQ(Ask(), "you said hello");
 }
 
-// An answer in time: before the silent ones are hung up on, after some seconds.
+// The answer comes before the silent clients are disconnected, which takes some
+// seconds.
 TEST_F(BadClientTest, ThoseThatSayNothingHoldUpNobody) {
   std::vector<int> silent;
   for (int i = 0; i < 100; ++i) silent.push_back(Connect());

@@ -51,22 +51,22 @@ class Cq final : public Tracked<Cq>, private EngineEvents {
   // RESOURCE_EXHAUSTED: memory.
   absl::Status Resize(uint32_t entries);
 
-  // An event comes after `count` completions, or `period_us` after the first
-  // of them. Both 0, or count 1: an event for each completion.
+  // Raises an event after `count` completions, or `period_us` after the first
+  // of them. If both are 0, or the count is 1, each completion raises an event.
   // INVALID_ARGUMENT: a count without a period, because events might then wait
   // forever.
   absl::Status Moderate(uint16_t count, uint16_t period_us);
 
   //= IBTA 11.4.2.2: a program asks for an event at the next completion, or only
   //= at the next solicited one or error
-  // A completion that is in the queue unread raises the event immediately,
-  // unless the last event has already reported it (CompletionQueue::ArmFor()).
-  // When this returns, either the event is sure or the completion is visible to
-  // Poll: the caller polls once more before it sleeps.
+  // An unread completion in the queue raises the event immediately, unless the
+  // last event has already reported it (CompletionQueue::ArmFor()). When this
+  // returns, each completion either raises an event or is visible to Poll(). So
+  // the caller must poll once more before it sleeps.
   void RequestEvent(bool solicited_only);
 
-  // After it returns, no event follows, not even one that moderation has
-  // delayed. The first step of destruction. REQUIRES: !in_use()
+  // The first step of destruction: afterwards no event is raised, not even one
+  // that moderation has delayed. REQUIRES: !in_use()
   void StopEvents();
 
   struct Polling {
@@ -74,7 +74,7 @@ class Cq final : public Tracked<Cq>, private EngineEvents {
     SpinLock lock_storage;
     SpinLock* lock = nullptr;  // null: single_threaded
     const urnic_mailbox* mailbox = nullptr;
-    // About: several threads count without a lock.
+    // Approximate: several threads count without a lock.
     std::atomic<uint32_t> polls_since_progress{0};
   };
   Polling& polling() { return polling_; }
@@ -86,7 +86,7 @@ class Cq final : public Tracked<Cq>, private EngineEvents {
   void Unref() { --users_; }
   bool in_use() const { return users_ != 0; }
   int users() const { return users_; }
-  // For people: peers and programs do not know it.
+  // A number for people; peers and programs do not see it.
   uint64_t number() const { return serial_; }
 
   Device& device() const { return device_; }

@@ -18,7 +18,7 @@ void WriteLine(int fd, std::string_view text) {
   line.push_back('\n');
   urnic_file_size_signal signal;
   urnic_file_size_signal_off(&signal);
-  // A log that cannot be written must not cause a failure.
+  // If the log cannot be written, the caller must not fail.
   [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());
   urnic_file_size_signal_back(&signal);
   errno = saved;

@@ -21,7 +21,7 @@ namespace urnic::control {
 
 namespace {
 
-// By node (urnic_device_identity::node).
+// The index is the node (urnic_device_identity::node).
 using OpenDevices = SharedPlaces<Device, URNIC_MAX_DEVICES>;
 
 OpenDevices& TheOpenDevices() {
@@ -62,7 +62,7 @@ Device::Device(const urnic_device_identity& identity,
     : identity_(identity),
       open_nic_(std::move(open_nic)),
       pds_("protection domains", kind().limits.max_pds),
-      // Their limit is that of the network's keys.
+      // The network's table of keys limits them.
       mrs_("memory regions", UINT32_MAX),
       mws_("memory windows", UINT32_MAX),
       cqs_("completion queues", kind().limits.max_cqs),
@@ -80,7 +80,7 @@ Device::~Device() {
 void Device::NoteRefusal(const absl::Status& status) {
   DebugLog(std::string(status.message()));
   const auto code = CodeOf(status);
-  if (!code) return;  // from a library
+  if (!code) return;  // the error of a library, which has no code of ours
   Engine::ControlScope scope(engine());
   engine().failures().Add({.code = *code,
                            .iwarp = HasService(kind(), QpService::kIwarp),

@@ -1,9 +1,9 @@
 #pragma once
 
-// A device as verbs programs see it: its kind, the objects on it, and who
-// listens to its events. All contexts that a program opens on the same device
-// share one Device. What belongs to the port, which the devices of a port
-// share, is in open_nic.h.
+// A device as verbs programs see it: its kind, the objects on it, and the
+// listeners of its events. All contexts that a program opens on the same device
+// share one Device. Everything that the devices of a port share is in
+// open_nic.h.
 //
 // Lifecycle. The first Open() opens the port, if no other device of this
 // process has it open (OpenNic::Open). The last reference to the last device
@@ -45,7 +45,7 @@ class Device final : private OpenNic::Watcher {
   static absl::StatusOr<std::shared_ptr<Device>> Open(
       const urnic_device_identity& identity, const ProgramHooks& hooks);
 
-  // Null: this process does not have it open.
+  // Null: this process does not have the device open.
   static std::shared_ptr<Device> FindOpen(
       const urnic_device_identity& identity);
 
@@ -59,7 +59,7 @@ class Device final : private OpenNic::Watcher {
   const urnic_device_kind& kind() const { return *identity_.device_kind; }
   const char* name() const override { return identity_.name; }
 
-  // Of its port.
+  // The port of the device, and its addresses and routes.
   OpenNic& open_nic() { return *open_nic_; }
   const GidTable& gids() const { return open_nic_->gids(); }
   const DeviceRoutes& routes() const { return open_nic_->routes(); }
@@ -72,37 +72,40 @@ class Device final : private OpenNic::Watcher {
   uint32_t mtu_max() const { return open_nic_->mtu_max(); }
   uint32_t window_packets() const { return open_nic_->window_packets(); }
   void GuardMemory() { open_nic_->GuardMemory(); }
-  // For new objects of control calls.
+  // The tracker of the memory that control calls allocate.
   MemoryTracker* memory() { return &open_nic_->memory(); }
 
-  // A call of the program was refused: for `urnic show error` and the logs.
-  // REQUIRES: the token is not held.
+  // Records that a call of the program was refused, for `urnic show error` and
+  // the logs. REQUIRES: the token is not held.
   void NoteRefusal(const absl::Status& status);
-  // The same for a call that posts, and so does not wait: if another thread has
-  // the token for 100 us, the debug log alone is told. `failure.iwarp` is set
-  // here.
+  // The same for a call that posts, and therefore must not wait: if another
+  // thread holds the token for 100 us, only the debug log gets the failure.
+  // Sets `failure.iwarp`.
   void NotePostRefusal(Failure failure) {
     NoteWithin(Duration::Microseconds(100), std::move(failure));
   }
-  // The same for a mistake of the program that should be seen: it waits longer.
+  // The same for a mistake of the program, which must not be missed: waits up
+  // to 100 ms for the token.
   void NoteMisuse(Failure failure) {
     NoteWithin(Duration::Milliseconds(100), std::move(failure));
   }
-  // Refused while the device recovers (recovery.h).
+  // An error while the device has failed (recovery.h).
   absl::Status CheckWorks() const;
   const urnic_mailbox* mailbox() const;
 
-  // A thread has been inside `verb` for long (null: one that posts or polls),
-  // and another waits until it leaves. Returns its number in Offenders.
+  // Records that another thread waits until `thread` leaves `verb`, and has
+  // waited long. `verb` null: a verb that posts or polls. Returns the number of
+  // the entry in Offenders.
   uint64_t NoteLateThread(pid_t thread, const char* verb);
-  // A thread destroys `queue`, as in "qp 17", and has waited long for the
-  // program to acknowledge its events. Returns the same.
+  // Records that a thread that destroys `queue` ("qp 17") has waited long for
+  // the program to acknowledge its events. Returns the number in Offenders.
   uint64_t NoteUnacknowledged(const std::string& queue);
-  // The queue pair `number` fails, and `user`, as given to Qp::Create() or
-  // Open(), hears no more of it: the program has written over it.
+  // The program has overwritten memory of queue pair `number`. The queue pair
+  // fails, and `user`, as given to Qp::Create() or Open(), gets no more events
+  // of it.
   void FenceQp(uint32_t number, const void* user);
 
-  // Until Unlisten() returns, `sink` is told of changes of the port.
+  // Until Unlisten() returns, `sink` gets the events of the port.
   void Listen(EventSink* sink);
   void Unlisten(EventSink* sink);
 
@@ -114,9 +117,10 @@ class Device final : private OpenNic::Watcher {
   ObjectTable<Qp>& qps() { return qps_; }
   ObjectTable<Srq>& srqs() { return srqs_; }
   ObjectTable<AddressHandle>& ahs() { return ahs_; }
-  // A number for a domain, unique in this process: a domain that is given to
-  // another device by mistake means nothing there. A number is reused after
-  // 65536 others at the earliest, so the numbers do not run out (kMaxPdId).
+  // Takes a number for a protection domain, unique in this process, so that a
+  // domain that a program passes to another device by mistake matches nothing
+  // there. A number is reused after 65536 others at the earliest; there are
+  // enough for all domains (kMaxPdId).
   static uint32_t TakePdId();
   static void ReturnPdId(uint32_t id);
 
@@ -130,8 +134,8 @@ class Device final : private OpenNic::Watcher {
   Device(const urnic_device_identity& identity,
          std::shared_ptr<OpenNic> open_nic);
   void NoteWithin(Duration patience, Failure failure);
-  // Calls f(qp) for all queue pairs, a few at a time, but for those that were
-  // written over.
+  // Calls f(qp) for all queue pairs, a few at a time, except for those that the
+  // program has overwritten.
   template <typename F>
   void ForEachQp(F&& f);
   void OnPortState(bool active) override;

@@ -1,7 +1,6 @@
 #pragma once
 
-// What follows from a row of verbs/identity/device_kind.h, in the terms of the
-// queue pairs.
+// Converts rows of verbs/identity/device_kind.h into the types of queue pairs.
 
 #include "transport/work/request.h"
 #include "verbs/identity/device_kind.h"

@@ -3,13 +3,13 @@
 // The routes of a device. It has routes of its own, from the configuration and
 // from `urnic route`. A device on a kernel interface without routes in its
 // configuration also uses the kernel's routes of that interface, and follows
-// their changes while it is open. Two kinds of kernel routes are not used. A
-// device in a VLAN uses none, because the routes of the interface belong to
-// another network. Routes to a part of a link of the device's own addresses are
-// not used either, because the kernel does not have these addresses and may
-// reach that part in its own way.
+// their changes while it is open. There are two exceptions. A device in a VLAN
+// uses no kernel routes, because the routes of the interface belong to another
+// network. And kernel routes to a part of a link of the device's own addresses
+// are not used: the kernel does not have these addresses, and may reach that
+// part in another way.
 //
-// Threads: any; Follow() once. The mutex is a leaf.
+// Threads: any; call Follow() once. The mutex is a leaf.
 
 #include <functional>
 #include <memory>
@@ -38,27 +38,27 @@ class DeviceRoutes {
   DeviceRoutes(const DeviceRoutes&) = delete;
   DeviceRoutes& operator=(const DeviceRoutes&) = delete;
 
-  // Calls `changed` from a thread of its own whenever the kernel's routes have
-  // changed.
+  // Calls `changed` from a separate thread whenever the kernel's routes change.
   void Follow(std::function<void()> changed);
 
   struct Entry {
     net::Route route;
     bool of_kernel = false;
   };
-  // All routes, the best first. Its own routes precede equal ones of the
+  // All routes, the best first. Routes of the device precede equal ones of the
   // kernel.
   std::vector<Entry> List() const;
-  // The routes that a device with these addresses uses, as many as a table
-  // holds.
+  // The routes that a device with these addresses uses, at most as many as a
+  // net::RouteTable holds.
   std::vector<net::Route> For(std::span<const GidPair> addresses) const;
 
-  // FAILED_PRECONDITION: the router is neither on a link of these addresses nor
-  // where a route without a router leads. ip-route(8) also refuses this.
+  // Whether the router of a route can be reached. FAILED_PRECONDITION: it is
+  // neither on a link of these addresses nor in the prefix of a route without a
+  // router. ip-route(8) also refuses this.
   absl::Status CheckGateway(const net::Route& route,
                             std::span<const GidPair> addresses) const;
-  // Adds a route of its own, and replaces one of the same prefix, gateway and
-  // metric. RESOURCE_EXHAUSTED: there are net::RouteTable::kMaxRoutes already.
+  // Adds a route of the device, and replaces one with the same prefix, gateway
+  // and metric. RESOURCE_EXHAUSTED: there are net::RouteTable::kMaxRoutes.
   absl::Status Add(const net::Route& route);
   // NOT_FOUND: there is no such route; FAILED_PRECONDITION: it belongs to the
   // kernel.

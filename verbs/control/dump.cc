@@ -15,7 +15,7 @@
 namespace urnic::control {
 namespace {
 
-// The engine stands still while this exists.
+// The engine is stopped while this object exists.
 class Standstill {
  public:
   explicit Standstill(Engine& engine) : engine_(engine) { Set(true); }
@@ -32,7 +32,8 @@ class Standstill {
   Engine& engine_;
 };
 
-// How long it stood still, and whether all of the dump is of that time.
+// Describes how long the engine was stopped, and whether the whole dump was
+// made in that time.
 std::string StandstillLine(Duration took, bool whole) {
   std::string line;
   FactWriter facts("dump", line);
@@ -46,8 +47,8 @@ std::string StandstillLine(Duration took, bool whole) {
 std::string MakeDump(OpenNic& nic, const DumpRequest& request) {
   const WhatToRecord what = {.newest = {}, .without_secrets = !request.payload};
   RecordingBuilder builder(recording::kHalfBytesMax);
-  // The first one makes room for the second: memory that is new takes longer
-  // than all else.
+  // A first recording, which is discarded, allocates the memory for the second:
+  // that takes longer than everything else.
   builder.Begin();
   RecordAnswers(
       nic, what, [] { return true; }, builder);
@@ -68,11 +69,11 @@ std::string MakeDump(OpenNic& nic, const DumpRequest& request) {
   const bool whole = standstill.has_value();
   standstill.reset();
   if (whole) end = Environment::Now();
-  // Frames may have come meanwhile, and nobody was woken for them.
+  // Frames may have arrived meanwhile without waking a thread.
   nic.engine().Progress();
   if (builder.BeginAnswer("dump"))
     builder.Append(StandstillLine(end - begin, whole));
-  // In the first half of a file: of an even number.
+  // The first half of a file has an even number.
   constexpr uint64_t kNumber = 2;
   const recording::FileHeader header =
       MakeFileHeader(OwnerOf(nic), recording::kHalfBytesMax, kNumber);

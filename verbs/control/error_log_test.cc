@@ -54,7 +54,7 @@ class ErrorLogTest : public ::testing::Test {
 TEST_F(ErrorLogTest, ARefusedCallIsWritten) {
   auto device = Open();
   device->NoteRefusal(Refusal(ErrorCode::kBadAttribute, "create_cq: too many"));
-  // A program that tries again and again does not fill the log.
+  // A program that repeats a refused call does not fill the log.
   device->NoteRefusal(Refusal(ErrorCode::kBadAttribute, "create_cq: too many"));
   device->open_nic().ReportAll();
   EXPECT_THAT(Lines(),

@@ -1,11 +1,11 @@
 #pragma once
 
-// How control code tells a program that it was wrong.
+// How control code reports errors to a program.
 //
 // A failure is an absl::Status whose message names object, value and limit
 // ("qp 17: timeout 32 is out of range: 0 to 31"). The verbs interface only has
-// room for an errno: ErrnoOf() chooses it by the code, and the message goes to
-// the debug log (debug_log.h).
+// room for an errno: ErrnoOf() derives it from the code, and the message goes
+// to the debug log (debug_log.h).
 
 #include <cstdint>
 
@@ -31,8 +31,8 @@ namespace urnic::control {
 // clang-format on
 int ErrnoOf(const absl::Status& status);
 
-// INVALID_ARGUMENT: `value` is not between `min` and `max`, which are allowed.
-// `name` begins the message.
+// INVALID_ARGUMENT: `value` is less than `min` or greater than `max`. `name`
+// begins the message.
 absl::Status CheckRange(const char* name, uint64_t value, uint64_t min,
                         uint64_t max);
 

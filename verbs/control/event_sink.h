@@ -1,11 +1,11 @@
 #pragma once
 
-// Receives a program's events. Implemented by the program's side (the verbs
-// provider, a test), with one object per open context or one for all.
+// Receives a program's events. The verbs provider, or a test, implements it,
+// with one object per open context or one for all.
 //
-// Called by the holder of the engine's token, in the middle of a burst: an
-// implementation neither waits nor calls back into control or the engine. The
-// object that an event is about is alive during the call.
+// Unless a comment says otherwise, the holder of the engine's token calls these
+// functions in the middle of a burst: they must not wait, and must not call
+// control or the engine. The object of an event is alive during the call.
 
 #include "transport/work/types.h"
 
@@ -16,14 +16,14 @@ class Srq;
 
 class EventSink {
  public:
-  // The queue was armed, and a completion that it was armed for has arrived.
+  // The queue was armed, and a matching completion has been written.
   virtual void OnCompletion(Cq& cq) = 0;
   // The queue overflowed: it takes no more completions (IBV_EVENT_CQ_ERR).
   virtual void OnCqError(Cq& cq) = 0;
   // `user`: as given by the opener (QpRequest::user, Qp::Open()). If several
   // have opened a queue pair, each of them gets the event.
   virtual void OnQpEvent(void* user, QpEvent event) = 0;
-  // Fewer requests are left than its limit (IBV_EVENT_SRQ_LIMIT_REACHED).
+  // The queue has fewer requests than its limit (IBV_EVENT_SRQ_LIMIT_REACHED).
   virtual void OnSrqLimit(Srq& srq) = 0;
   // An XRC queue whose completion queue overflowed takes no more messages
   // (IBV_EVENT_SRQ_ERR).

@@ -6,7 +6,7 @@
 namespace urnic::control {
 namespace {
 
-// With the unit that leaves two digits at least.
+// Uses the largest unit that leaves at least two digits.
 std::string DurationText(Duration d) {
   constexpr int64_t kUs = 1000, kMs = 1000 * kUs, kS = 1000 * kMs;
   if (d.ns() >= 10 * kS) return absl::StrCat(d.ns() / kS, " s");
@@ -54,7 +54,7 @@ std::string FaultText(const FailedAccess& a) {
   }
 }
 
-// What the peer has refused.
+// Describes what the peer has refused.
 std::string RefusalText(const Failure& f) {
   const std::string request =
       f.access.has_value() ? absl::StrCat("of ", RequestText(f)) : "";

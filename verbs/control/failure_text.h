@@ -10,8 +10,8 @@
 
 namespace urnic::control {
 
-// What was tried and seen, as in "8 time-outs of 67 ms passed, and PSN 5 was
-// not acknowledged". Empty: there is nothing to say beyond the code's text.
+// The reason, as in "8 time-outs of 67 ms passed, and PSN 5 was not
+// acknowledged". Empty: the text of the error code says everything.
 std::string WhyText(const Failure& failure);
 
 // "qp 23 of 10.1.0.1", "10.1.0.1:7174", or empty.

@@ -1,8 +1,8 @@
 #pragma once
 
 // After fork() the child has a copy of our memory but none of our threads, and
-// the port belongs to the parent. Every call fails with EIO there, and nothing
-// of ours is cleaned up (docs/design/0003-a-guest-in-the-program.md).
+// the port belongs to the parent. In the child, every call fails with EIO, and
+// no object of ours is cleaned up (docs/design/0003-a-guest-in-the-program.md).
 
 #include <atomic>
 
@@ -12,7 +12,7 @@ namespace internal {
 extern std::atomic<bool> in_forked_child;
 }
 
-// Arms the guard; the first call counts. Any thread.
+// Arms the guard; later calls have no effect. Any thread.
 void InstallForkGuard();
 
 // True in a child of the process that armed the guard. One load.

@@ -27,8 +27,8 @@ wire::Gid GidOf(const urnic_ip_address& address) {
   return gid;
 }
 
-// The RoCE device of the port, which may have only others: the table has room
-// for all addresses.
+// The identity of the port's RoCE device, with room for all addresses, even if
+// the port has no RoCE device.
 std::unique_ptr<urnic_device_identity> WithGidsOfAddresses(
     const urnic_device_identity& identity) {
   auto device = std::make_unique<urnic_device_identity>(identity);

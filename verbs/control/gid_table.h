@@ -1,11 +1,12 @@
 #pragma once
 
-// The addresses of a port, which may change while it is open, and the GIDs that
-// its RoCE device makes of them. (The GID of an iWARP device says nothing about
-// addresses.) Each address has a pair of indices, RoCE v1 and v2, in Linux's
-// order: the link-local GID, which stays, then the addresses. A removed address
-// leaves its pair empty. A new one takes the first empty pair (Linux:
-// ib_cache_gid_add). The table starts with the configured addresses.
+// The addresses of a port, which may change while it is open, and the GIDs of
+// its RoCE device that follow from them. (The GID of an iWARP device does not
+// depend on addresses.) Each address has a pair of indices, for RoCE v1 and v2.
+// The order is that of Linux: the link-local GID, which never changes, then the
+// addresses. A removed address leaves its pair empty, and a new one takes the
+// first empty pair (Linux: ib_cache_gid_add). The table starts with the
+// configured addresses.
 //
 // Threads: any. The mutex is a leaf.
 
@@ -25,9 +26,9 @@ namespace urnic::control {
 
 struct GidPair {
   wire::Gid gid;
-  uint8_t prefix_bits = 0;  // of the GID's 128 that name its link
-  uint32_t index = 0;       // RoCE v1; v2 is the next
-  bool is_iwarp = false;    // marked: see urnic_rdma_cm_kind()
+  uint8_t prefix_bits = 0;  // prefix length of its link, within the GID's 128
+  uint32_t index = 0;       // of RoCE v1; v2 has the next one
+  bool is_iwarp = false;    // marked for iWARP: see urnic_rdma_cm_kind()
 };
 
 class GidTable {
@@ -49,15 +50,16 @@ class GidTable {
     wire::Gid gid;
     bool roce_v1 = false;
   };
-  // Nothing: empty, or beyond the table.
+  // None: the index is empty, or beyond the table.
   std::optional<Entry> At(uint32_t index) const;
   // All GIDs in use, by index.
   std::vector<GidPair> Pairs() const;
-  // The identity of the RoCE device with these GIDs, for rendering.
+  // The identity of the RoCE device with its current GIDs, for rendering.
   std::unique_ptr<urnic_device_identity> Snapshot() const;
 
-  // ALREADY_EXISTS; RESOURCE_EXHAUSTED: the table is full. INVALID_ARGUMENT:
-  // marked for iWARP, which the port does not have.
+  // ALREADY_EXISTS: the table has this address; RESOURCE_EXHAUSTED: the table
+  // is full; INVALID_ARGUMENT: the address is marked for iWARP, and the port
+  // has no iWARP device.
   absl::Status Add(const urnic_ip_address& address);
   // NOT_FOUND: no such address, or its prefix length differs. INVALID_ARGUMENT:
   // the link-local one, which is derived from the MAC.

@@ -28,7 +28,7 @@ std::vector<std::string> WordsOf(std::string_view text, char between) {
                         absl::SkipEmpty());
 }
 
-// "NAME:NUMBER", within bounds.
+// Parses "NAME:NUMBER", with a number from `least` to `most`.
 bool ParseWord(std::string_view word, std::string_view name, uint32_t least,
                uint32_t most, uint32_t& value) {
   if (!word.starts_with(name)) return false;
@@ -42,7 +42,7 @@ bool ParseWord(std::string_view word, std::string_view name, uint32_t least,
   return true;
 }
 
-// Null: there is none with this number.
+// Null: no queue pair has this number.
 EngineQp* FindQp(OpenNic& nic, uint32_t qpn) {
   Network& network = nic.network();
   if (EngineQp* const qp = network.qps().Find(qpn)) return qp;
@@ -148,7 +148,7 @@ void InputLogs::Send(OpenNic& nic,
   std::vector<std::shared_ptr<InputLog>> logs;
   {
     Engine::ControlScope scope(nic.engine());
-    // What has failed first: there may not be room for all.
+    // Queue pairs that have failed come first: there may not be room for all.
     const auto is_over = [](const Entry& entry) {
       return entry.qp == nullptr || entry.qp->state() == QpState::kErr;
     };

@@ -1,15 +1,15 @@
 #pragma once
 
-// The queue pairs of a port whose inputs are logged (ras/inputs), so that what
-// happened to them can be replayed: those that `urnic inputs start` names, and
-// with URNIC_INPUTS the first ones of the program. Recordings (recorder.h) and
-// dumps with --payload have the logs.
+// The queue pairs of a port whose inputs are logged (ras/inputs), so that their
+// behaviour can be replayed. `urnic inputs start` selects a queue pair, and
+// URNIC_INPUTS selects the first ones of the program. Recordings (recorder.h)
+// and dumps with --payload include the logs.
 //
 // URNIC_INPUTS: words with commas between them.
-//   qps:4     from its creation on, as long as fewer than four are logged
+//   qps:4     logs new queue pairs while fewer than four are logged
 //   kib:256   room for each log
-// The log of a queue pair that was destroyed stays until there are more than
-// kMost logs, or with URNIC_INPUTS more than so many.
+// The log of a destroyed queue pair stays until there are more than kMost logs,
+// or, with URNIC_INPUTS, more than `qps`.
 //
 // Thread: the holder of the engine's token, except where a comment says
 // otherwise.
@@ -53,34 +53,35 @@ class InputLogs {
   InputLogs();
 
   void OnCreated(EngineQp& qp, Time now);
-  // Before it is destroyed.
+  // Call this before the queue pair is destroyed.
   void OnDestroyed(EngineQp& qp);
 
-  // RESOURCE_EXHAUSTED: kMost are logged. UNIMPLEMENTED: not for its transport.
-  // A queue pair that is logged begins a new log.
+  // Starts to log the queue pair; if it is logged already, it begins a new log.
+  // RESOURCE_EXHAUSTED: kMost queue pairs are logged. UNIMPLEMENTED: its
+  // transport cannot be logged.
   absl::Status Start(EngineQp& qp, uint32_t kib, Time now);
   // False: it is not logged.
   bool Stop(EngineQp& qp);
 
-  // A line of facts for each.
+  // Appends a line of facts for each log.
   void Describe(const OpenNic& nic, std::string& out) const;
-  // Room in recordings for the logs of URNIC_INPUTS.
+  // The room that recordings need for the logs of URNIC_INPUTS, in bytes.
   size_t BytesWanted() const {
     return size_t{options_.qps} * options_.kib << 10;
   }
-  // Calls `part` with one log after the other, those of failed ones first,
-  // without the token, until it returns false. Any thread that does not hold
-  // the token.
+  // Calls `part` with one log after the other, those of failed queue pairs
+  // first, until it returns false. `part` is called without the token. Any
+  // thread that does not hold the token.
   void Send(OpenNic& nic,
             const std::function<bool(std::string_view)>& part) const;
 
  private:
   struct Entry {
     std::shared_ptr<InputLog> log;
-    EngineQp* qp;  // null: it was destroyed
+    EngineQp* qp;  // null: the queue pair was destroyed
   };
   std::list<Entry>::iterator Find(const EngineQp& qp);
-  // False: there are too many, all of living queue pairs.
+  // False: there are `most` logs, and no queue pair of them is destroyed.
   bool MakeRoom(size_t most);
 
   InputOptions options_;

@@ -68,7 +68,7 @@ class InputLogsTest : public LoopDeviceTest {
     }
     return numbers;
   }
-  // The numbers in what recordings have.
+  // The queue pair numbers of the logs in a recording.
   std::vector<uint32_t> Recorded() {
     const std::string answer = Ask("inputs").substr(3);
     std::span<const uint8_t> rest(
@@ -119,7 +119,7 @@ TEST_F(InputLogsTest, AUserStartsAndStops) {
   EXPECT_EQ(Ask(absl::StrCat("inputs start ", other->qpn(), " 128")), "ok\n");
   EXPECT_EQ(Listed(), (std::vector<int64_t>{qp->qpn(), other->qpn()}));
   EXPECT_EQ(Recorded(), (std::vector<uint32_t>{qp->qpn(), other->qpn()}));
-  // Again: a new log.
+  // A second start begins a new log.
   EXPECT_EQ(Ask("inputs start " + number + " 64"), "ok\n");
   EXPECT_EQ(Listed(), (std::vector<int64_t>{other->qpn(), qp->qpn()}));
   EXPECT_EQ(Ask("inputs stop " + number), "ok\n");
@@ -167,7 +167,7 @@ TEST_F(InputLogsTest, TheFirstOnesFromTheirCreationOn) {
   // Its place is needed.
   const auto fourth = MakeQp();
   EXPECT_EQ(Listed(), (std::vector<int64_t>{numbers[1], fourth->qpn()}));
-  // A user may name more.
+  // A user may select more.
   EXPECT_EQ(Ask(absl::StrCat("inputs start ", third->qpn(), " 64")), "ok\n");
   EXPECT_EQ(Listed().size(), 3u);
 }

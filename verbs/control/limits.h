@@ -10,7 +10,7 @@
 
 namespace urnic::control {
 
-// For kinds with UD; the others have no groups.
+// For devices with UD; others have no groups.
 inline constexpr uint32_t kMaxMcastGroups = 1u << 13;
 inline constexpr uint32_t kMaxMcastQpsPerGroup = 1u << 8;
 // The whole address space of a program.
@@ -28,10 +28,9 @@ inline constexpr uint32_t kMaxMessageBytes = URNIC_MAX_MESSAGE_BYTES;
 inline constexpr uint8_t kPortNumber = 1;  // a device has one port
 inline constexpr uint32_t kCompVectors = 1;
 
-// How long an acknowledgement may wait for its sender to wake up, as
-// 4.096 us * 2^n: 4.2 ms. The helper thread looks every millisecond at worst
-// and takes over when it has seen the same state twice
-// (docs/design/0002-the-token.md).
+// How long an acknowledgement may wait until its sender wakes up, as 4.096 us *
+// 2^n: 4.2 ms. The helper thread checks every millisecond at worst, and takes
+// over when it has seen the same state twice (docs/design/0002-the-token.md).
 inline constexpr uint8_t kLocalCaAckDelay = 10;
 
 // The most packets that a queue pair keeps in flight; fewer if the port's ring

@@ -38,7 +38,7 @@ bool ParseLine(std::string_view line, uint64_t& start, uint64_t& end,
 bool MappedRangeCheck::Mapping(uint64_t start, uint64_t end, bool readable,
                                bool writable) {
   if (end <= next_) return true;
-  if (start > next_) return false;  // a hole
+  if (start > next_) return false;  // a gap
   if (!readable || (writable_ && !writable)) {
     wrong_rights_ = true;
     return false;
@@ -66,7 +66,7 @@ absl::Status MappedRangeCheck::Result() const {
 
 namespace {
 
-// False: the kernel has no PROCMAP_QUERY, and the check has seen nothing.
+// False: the kernel has no PROCMAP_QUERY, and nothing has been checked.
 bool CheckByAddress(int maps, MappedRangeCheck& check) {
   for (;;) {
     urnic_procmap_query query = {};

@@ -11,19 +11,19 @@
 
 namespace urnic::control {
 
-// kText: as if the kernel had no query for one address; for tests.
+// kText, for tests: does not ask the kernel for single addresses.
 enum class MapsSource : uint8_t { kAny, kText };
 
-// Looks [address, address + bytes) up in /proc/thread-self/maps (/proc/self is
-// empty once the main thread has ended). All of it must be readable, and also
-// writable if requested. Touches nothing. Takes 2 us if the kernel can be asked
-// for one address (Linux 6.11 and later), otherwise about 0.3 us for each
-// mapping of the process. OUT_OF_RANGE: names the first address that fails, and
-// what is there.
+// Checks that all of [address, address + bytes) is readable, and writable if
+// requested. Reads /proc/thread-self/maps, not the memory itself (/proc/self is
+// empty once the main thread has ended). Takes 2 us if the kernel answers for
+// single addresses (Linux 6.11 and later), otherwise about 0.3 us for each
+// mapping of the process. OUT_OF_RANGE: the message names the first address
+// that fails, and what is mapped there.
 absl::Status CheckMapped(uint64_t address, uint64_t bytes, bool writable,
                          MapsSource source = MapsSource::kAny);
 
-// The same check over mappings that are given one by one, in order. For
+// The same check for mappings that the caller passes one by one, in order. For
 // CheckMapped() and its test. REQUIRES: bytes > 0, and no overflow.
 class MappedRangeCheck {
  public:
@@ -36,11 +36,11 @@ class MappedRangeCheck {
   bool Mapping(uint64_t start, uint64_t end, bool readable, bool writable);
   // Takes a line of a maps file, without the line end.
   bool Line(std::string_view line);
-  // After the last one.
+  // Call this after the last mapping.
   absl::Status Result() const;
 
  private:
-  uint64_t next_;  // everything before is fine
+  uint64_t next_;  // everything before it passed the check
   uint64_t end_;
   bool writable_;
   bool wrong_rights_ = false;

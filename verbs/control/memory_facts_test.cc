@@ -1,5 +1,5 @@
-// What `urnic show memory` is told, leaks that are named when the port closes,
-// and what the control calls allocate without the tracker.
+// The answers to `urnic show memory`, leaks that are reported when the port
+// closes, and what the control calls allocate without the tracker.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ class MemoryFactsTest : public LoopDeviceTest {
     return "-";
   }
 
-  // What one more of such objects takes, of `kMany`: bytes with the tracker,
+  // The cost of one more object, measured with `kMany`: bytes with the tracker,
   // and allocations without it.
   struct Cost {
     double tracked;
@@ -156,7 +156,8 @@ TEST_F(MemoryFactsTest, WhatIsNotGivenBackIsNamedWhenThePortCloses) {
                                  "verbs/control/memory_facts_test.cc:")));
 }
 
-// One more allocation here is one that `urnic show memory` does not know.
+// `urnic show memory` does not know these allocations, so they must not become
+// more.
 TEST_F(MemoryFactsTest, WhatBypassesTheTrackerIsKnown) {
   alignas(64) static char bytes[64];
   const auto mr = [&] {

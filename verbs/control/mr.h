@@ -41,7 +41,7 @@ inline constexpr uint64_t kWholeAddressSpace = UINT64_MAX;
 struct MrRequest {
   uint64_t address = 0;  // in this process
   uint64_t bytes = 0;
-  uint64_t iova = 0;  // address of its first byte, for requests and peers
+  uint64_t iova = 0;  // its first byte's address in requests and for peers
   uint32_t access = 0;
 };
 
@@ -50,8 +50,8 @@ class Mr : public Tracked<Mr> {
  public:
   // INVALID_ARGUMENT: no bytes, more than kMaxMrBytes, a range that wraps,
   // unknown rights, or remote writing or atomics without local writing.
-  // UNIMPLEMENTED: flushing to persistence. OUT_OF_RANGE: not mapped, or not
-  // with the rights; with on-demand paging that is not asked.
+  // UNIMPLEMENTED: flushing to persistence. OUT_OF_RANGE: memory is not mapped,
+  // or not with these rights; not checked with on-demand paging.
   // RESOURCE_EXHAUSTED: the device's limit.
   static absl::StatusOr<std::unique_ptr<Mr>> Register(Pd& pd,
                                                       const MrRequest& request);
@@ -74,9 +74,10 @@ class Mr : public Tracked<Mr> {
   // region.
   absl::Status Reregister(uint32_t what, Pd& pd, const MrRequest& request);
 
-  // The memory is not touched afterwards, not through a window either: a
-  // concurrent bind either comes first or finds no region. Call it once.
-  // FAILED_PRECONDITION: windows are bound to it, and it stays registered.
+  // Afterwards the memory is not accessed, not even through a window: a
+  // concurrent bind either comes first, or finds no region. Call it once.
+  // FAILED_PRECONDITION: windows are bound to the region, which stays
+  // registered.
   absl::Status Deregister();
 
   // lkey and rkey are the same number.
@@ -93,7 +94,7 @@ class Mr : public Tracked<Mr> {
 
   // Both change under the engine's token.
   Pd* pd_;
-  MrRequest request_;  // as registered last; no bytes: a null region
+  MrRequest request_;  // of the last registration; 0 bytes: a null region
   const uint32_t key_;
   bool registered_ = true;
   const Owner owner_;

@@ -1,7 +1,8 @@
 #pragma once
 
-// A memory window: a key that a queue pair binds to a part of a region, for its
-// peer, without a control call. Binding is transport/mem's.
+// A memory window: a key for the peer, which a queue pair binds to a part of a
+// region by a work request, without a control call. transport/mem implements
+// binding.
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +24,7 @@ class Mw : public Tracked<Mw> {
   Mw(const Mw&) = delete;
   Mw& operator=(const Mw&) = delete;
 
-  // The first one: binding changes the lower eight bits.
+  // The initial key: binding changes its lower eight bits.
   uint32_t key() const { return key_; }
   Type type() const { return type_; }
   Pd& pd() const { return pd_; }

@@ -1,8 +1,8 @@
 #pragma once
 
-// Answers on QP1 while nothing in this process uses rdma_cm. It rejects each
-// request, so a peer knows immediately that there is no listener, instead of
-// repeating its request for a minute.
+// Answers connection requests on QP1 while this process does not use rdma_cm.
+// It rejects each request, so that the peer knows immediately that there is no
+// listener, and does not repeat its request for a minute.
 
 #include <cstdint>
 
@@ -29,7 +29,7 @@ class NoListener final : public net::MadHandler, private cm::Sink {
                   Time now) override;
   Time NextDeadline() const override { return cm_.NextDeadline(); }
   void OnTimer(Time now) override;
-  bool IsQpnBusy(Qpn) const override { return false; }  // none connects
+  bool IsQpnBusy(Qpn) const override { return false; }  // no connections
 
  private:
   void SendMad(std::span<const uint8_t, wire::kMadBytes> mad,

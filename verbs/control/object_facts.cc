@@ -51,12 +51,13 @@ constexpr const char* kDeviceStates[] = {"works", "fails", "failed"};
 // By CompletionQueue::Arm.
 constexpr const char* kArmNames[] = {"no", "solicited", "any"};
 
-// How many objects are described while nobody may make or destroy one, and
-// while the engine waits.
+// How many objects are described at a time. Meanwhile no object can be created
+// or destroyed, and the engine waits.
 constexpr size_t kStep = 8;
 
-// Of a snapshot, in bytes. Most have less than 1000: what is longer is a
-// connection of iWARP with much under way, and a port keeps 256 of them.
+// The longest image in a snapshot, in bytes. Most have less than 1000; only an
+// iWARP connection with much data in flight has more, and a port keeps 256
+// snapshots.
 constexpr size_t kSnapshotImageMost = 4096;
 
 // By QpService. Linux calls a queue pair of iWARP RC, too.
@@ -111,8 +112,8 @@ void AddOutage(const Recovery& recovery, FactWriter& facts) {
     facts.Add("fails-in-ms", outage->fails_in->ns() / kNsPerMs);
 }
 
-// Why the link is in its state: the port's words, and what a device that has
-// failed waits for. Of a port that is back, that alone.
+// Why the link is in its state: the text of the port, and what a failed device
+// waits for; only the latter if the port is back.
 std::string WhyOf(const PortInfo& info, const Recovery& recovery) {
   const std::string awaited = recovery.AwaitedText();
   if (awaited.empty()) return info.text;
@@ -171,7 +172,7 @@ void Describe(const Cq& cq, std::string& out) {
   facts.Add("period-ns", queue.period().ns());
 }
 
-// All but what the lock of those who post guards.
+// Adds all facts, except for those that need the lock of posting threads.
 void AddUnguarded(const Srq& srq, FactWriter& facts) {
   facts.Add("dev", srq.pd().device().name());
   facts.Add("srqn", srq.number());
@@ -245,7 +246,7 @@ void Describe(Mr& mr, std::string& out) {
   if (region != nullptr) facts.Add("windows", region->windows);
 }
 
-// A region or window as the engine knows it, for which no lock is needed.
+// Describes a region or window from the engine's table, which needs no lock.
 void DescribeMemory(const mem::MemoryRegion& memory, const Device& device,
                     std::string& out) {
   const bool is_window = memory.kind == mem::MemKind::kWindow1 ||
@@ -271,7 +272,7 @@ void DescribeMemory(const mem::MemoryRegion& memory, const Device& device,
   }
 }
 
-// Each once. A key that was retired names the entry that it had.
+// Describes each key once. A retired key stands for the entry that it had.
 void DescribeMemories(std::span<const uint32_t> keys, Device& device,
                       std::string& out) {
   std::set<const mem::MemoryRegion*> described;
@@ -283,8 +284,8 @@ void DescribeMemories(std::span<const uint32_t> keys, Device& device,
   }
 }
 
-// Its image (transport/work/image.h), which commands read as `urnic state`
-// does.
+// Adds its image (transport/work/image.h), which commands decode as `urnic
+// state` does.
 void DescribeImage(const EngineQp& qp, Time now, std::string& out) {
   std::string image;
   qp.AppendImage(now, image);
@@ -318,7 +319,7 @@ void AddCaps(const QpCaps& caps, FactWriter& facts) {
   facts.Add("max-inline", caps.max_inline_data);
 }
 
-// Layers 2 to 4 of the packets to the peer.
+// Adds layers 2 to 4 of the packets to the peer.
 void AddLayers(const net::Path& path, FactWriter& facts) {
   std::array<uint8_t, wire::HeaderTemplate::kMaxBytes> bytes;
   path.headers.Write(bytes.data(), 0);
@@ -348,14 +349,14 @@ void AddLayers(const net::Path& path, FactWriter& facts) {
   facts.Add("ip-mtu", path.mtu);
 }
 
-// What the program has agreed with the peer, and how long it waits for it.
+// Adds what the program has agreed on with the peer, and its time-outs.
 void AddAgreed(const RoceQp& qp, FactWriter& facts) {
   if (qp.service() == QpService::kUd || qp.state() < QpState::kRtr) return;
   AddLayers(qp.path, facts);
   const QpConfig& config = qp.config();
   facts.Add("path-mtu", config.mtu);
   facts.AddHex("pkey", config.pkey);
-  // RTS sets them.
+  // The transition to RTS sets these.
   if (qp.service() == QpService::kUc || qp.state() < QpState::kRts) return;
   facts.Add("timeout-us", config.timeout.ns() / 1000);
   facts.Add("retry-cnt", config.retry_count);
@@ -376,7 +377,7 @@ void DescribePeer(const RoceQp& qp, FactWriter& facts) {
   if (has_peer) facts.Add("path-mig-state", "MIGRATED");
 }
 
-// What an engine's queue pair knows of the other side.
+// Adds what an engine's queue pair knows about its peer.
 void DescribePeer(const EngineQp& qp, FactWriter& facts) {
   if (qp.is_roce_qp())
     return DescribePeer(static_cast<const RoceQp&>(qp), facts);
@@ -440,7 +441,7 @@ void Describe(const IwarpConnection& connection, const Device& device, Time now,
   DescribeTcp(connection, now, facts);
 }
 
-// Listeners, which are few, and then connections.
+// Describes first the listeners, which are few, and then the connections.
 std::optional<uint64_t> DescribeTcpOf(Device& device, uint64_t place,
                                       std::string& out) {
   if (!IsIwarp(device)) return std::nullopt;
@@ -467,7 +468,7 @@ std::optional<uint64_t> DescribeSome(Device& device,
   return objects.Visit(serial, kStep, [&](T& object) {
     if (!scope) scope.emplace(device.engine());
     if constexpr (std::is_same_v<T, Qp>) {
-      if (!Qp::HasStartMark(&object)) return;  // it was written over
+      if (!Qp::HasStartMark(&object)) return;  // the program has overwritten it
     }
     Describe(object, out);
   });

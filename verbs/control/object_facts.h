@@ -1,7 +1,7 @@
 #pragma once
 
-// What `urnic show` tells of the objects of a device (ras/facts). Names are
-// those of iproute2's rdma where it has one.
+// What `urnic show` prints of the objects of a device (ras/facts). Names are
+// those of iproute2's rdma tool where it has one.
 
 #include <cstdint>
 #include <optional>
@@ -31,15 +31,15 @@ enum class ObjectKind : uint8_t {
 // The kind with this name, as in "qp".
 std::optional<ObjectKind> ObjectKindOf(std::string_view name);
 
-// Appends the lines of a queue pair that has failed, of the objects that it
-// uses, except for what is posted to a shared receive queue (that would take a
-// lock), of the memory that the failure is about, and of its image. The token
-// is held.
+// Appends lines about a queue pair that has failed: the queue pair itself, the
+// objects that it uses, the memory that the failure names, and its image. The
+// requests of a shared receive queue are left out, because they need a lock.
+// Call it with the token held.
 void DescribeWithQueues(Qp& qp, const Failure& failure, std::string& out);
 
-// Appends the lines of some objects of that kind, from `serial` on. Returns the
-// serial number to continue from; none: that was all. Any thread that does not
-// hold the engine's token.
+// Appends the lines of some objects of the kind `what`, from `serial` on.
+// Returns the serial number to continue from; none: there are no more. Any
+// thread that does not hold the engine's token.
 std::optional<uint64_t> DescribeObjects(Device& device, ObjectKind what,
                                         uint64_t serial, std::string& out);
 

@@ -1,4 +1,4 @@
-// What `urnic show` is told of the objects of a loopback device.
+// The answers to `urnic show` about the objects of a loopback device.
 
 #include "datapath/engine/engine.h"
 #include "verbs/control/object_facts.h"
@@ -103,7 +103,7 @@ class ObjectFactsTest : public LoopDeviceTest {
     }
     return objects;
   }
-  // The only one. "-" if it has no such fact.
+  // A fact of the only object of a kind. "-": it has no such fact.
   std::string Of(ObjectKind what, const std::string& name) {
     return Of(All(what), name);
   }
@@ -163,7 +163,7 @@ TEST_F(ObjectFactsTest, AConnectedQueuePairNamesItsPeer) {
   EXPECT_EQ(Of(ObjectKind::kQp, "sq-psn"), "-");
   EXPECT_EQ(Of(ObjectKind::kQp, "unacked-packets"), "0");
   EXPECT_EQ(Of(ObjectKind::kQp, "sequence-naks"), "0");
-  // Each layer of what goes to the peer.
+  // Each layer of the packets to the peer.
   EXPECT_EQ(Of(ObjectKind::kQp, "src-mac"), Of(ObjectKind::kQp, "dst-mac"));
   EXPECT_EQ(Of(ObjectKind::kQp, "vlan"), "-");
   EXPECT_EQ(Of(ObjectKind::kQp, "hop-limit"), "64");
@@ -184,7 +184,7 @@ TEST_F(ObjectFactsTest, MemoryNamesItsKeyAndRights) {
   EXPECT_EQ(Of(ObjectKind::kMr, "access"), "local-write,remote-read");
   EXPECT_EQ(Of(ObjectKind::kMr, "mrn"), std::to_string(mr->key() >> 8));
   EXPECT_EQ(Of(ObjectKind::kMw, "type"), "2");
-  // The domain is used by both.
+  // Both use the domain.
   EXPECT_EQ(Of(ObjectKind::kPd, "users"), "2");
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The objects of one kind on a device: how many there may be, and which there
-// are, in the order in which they were made.
+// The objects of one kind on a device, in the order of creation, and the limit
+// of their number.
 //
 // Threads: any. Lock order: the table's mutex before the engine's token.
 
@@ -21,14 +21,14 @@ namespace urnic::control {
 template <typename T>
 class ObjectTable {
  public:
-  // `plural`: for the message, as in "queue pairs".
+  // `plural`: their name in error messages, as in "queue pairs".
   ObjectTable(const char* plural, uint32_t limit)
       : plural_(plural), limit_(limit) {}
   ObjectTable(const ObjectTable&) = delete;
   ObjectTable& operator=(const ObjectTable&) = delete;
 
-  // Reserves a place for one more object, or gives it back. RESOURCE_EXHAUSTED:
-  // names the device, the kind and the limit.
+  // Reserves a place for one more object, or releases it. RESOURCE_EXHAUSTED:
+  // the message names the device, the kind and the limit.
   absl::Status Reserve(const char* device) {
     std::lock_guard lock(mutex_);
     if (places_ < limit_) {
@@ -43,17 +43,17 @@ class ObjectTable {
     --places_;
   }
 
-  // From now on Visit() sees the object, in a place that was reserved. Sets
-  // `serial`, a member of the object, to a number that no other object of the
-  // table ever has; a visitor finds it set. REQUIRES: the object is whole; the
-  // token is not held.
+  // Enters the object in a reserved place: from now on Visit() sees it. First
+  // sets `serial`, a member of the object, to a number that no other object of
+  // the table ever has. REQUIRES: the object is complete; the token is not
+  // held.
   void Enter(T& object, uint64_t& serial) {
     std::lock_guard lock(mutex_);
     serial = ++last_;
     objects_.emplace_hint(objects_.end(), serial, &object);
   }
-  // Before the object ends: waits until nobody looks at it, and gives the place
-  // back. REQUIRES: the token is not held.
+  // Call this before the object is destroyed: waits until no visitor uses it,
+  // and releases its place. REQUIRES: the token is not held.
   void Leave(uint64_t serial) {
     std::lock_guard lock(mutex_);
     URNIC_CHECK(objects_.erase(serial) == 1);
@@ -66,8 +66,8 @@ class ObjectTable {
   }
 
   // Calls visit(object) for at most `most` objects, from `serial` on. Returns
-  // the serial number to continue from; none: that was all. No object enters or
-  // leaves meanwhile, so `most` is small.
+  // the serial number to continue from; none: there are no more. No object can
+  // enter or leave meanwhile, so `most` must be small.
   template <typename F>
   std::optional<uint64_t> Visit(uint64_t serial, size_t most, F&& visit) const {
     std::lock_guard lock(mutex_);
@@ -82,7 +82,7 @@ class ObjectTable {
   const uint32_t limit_;
   mutable std::mutex mutex_;
   std::map<uint64_t, T*> objects_;  // by serial number
-  uint32_t places_ = 0;  // taken: also by objects that are being made
+  uint32_t places_ = 0;  // reserved, including objects that are being made
   uint64_t last_ = 0;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What this program does, or fails to do, that keeps an object, a port or a
-// device from closing or recovering (document E, 5.1.1): `urnic show offender`,
-// and what `urnic guard` acts on.
+// Offences of this program: what it does, or fails to do, that keeps an object,
+// a port or a device from closing or recovering (document E, 5.1.1). `urnic
+// show offender` prints them, and `urnic guard` acts on them.
 //
 // Threads: any.
 
@@ -23,11 +23,11 @@ enum class Offence : uint8_t {
 
 class Offenders {
  public:
-  // `what`: one line. Until Remove() of the returned number.
+  // Adds an offence, until Remove() of the returned number. `what`: one line.
   uint64_t Add(Offence offence, std::string what);
   void Remove(uint64_t number);
 
-  // A line of facts for each.
+  // Appends a line of facts for each offence.
   void Describe(const OpenNic& nic, std::string& out) const;
 
  private:

@@ -55,7 +55,7 @@ uint8_t MtuCode(uint32_t bytes) {
 
 // A port that waits for its peer counts as active, because programs query once,
 // right after they open the device. A port that has not come up yet (its text
-// is empty), or that the user must fix first, does not.
+// is empty), or that needs a fix by the user first, is not active.
 bool IsActive(const PortInfo& info) {
   switch (info.state) {
     case PortState::kFailed:
@@ -155,8 +155,8 @@ absl::StatusOr<std::unique_ptr<Port>> OpenNic::MakePort(
 
 namespace {
 
-// The devices of a port share the tables of its network: each has all of the
-// room that its own kind promises.
+// The devices of a port share the tables of its network. The tables have the
+// room that each kind of device promises.
 NetworkLimits LimitsOf(const urnic_device_identity& identity) {
   const urnic_device_limits* limits = &identity.device_kind->limits;
   NetworkLimits most = {.max_qps = limits->max_qps,
@@ -215,7 +215,7 @@ void OpenNic::NameRemoved(std::vector<std::string> all) {
     for (int i = 0; const char* const text = hooks_.removed(i); ++i)
       all.emplace_back(text);
   }
-  // Once, also if the port has two devices.
+  // Reported once, even if the port has two devices.
   const uint32_t first_kind = identity_.kinds & -identity_.kinds;
   for (const std::string& what : all) {
     DebugLog(absl::StrCat(name(), ": ", ErrorName(ErrorCode::kLeftOverRemoved),
@@ -260,7 +260,7 @@ absl::Status OpenNic::Start() {
   std::lock_guard lock(watchers_mutex_);
   recovery_->OnPort(nic_->port().info());
   if (!told_active_) {
-    // Not reported: it is down from the start, or a port without a wire.
+    // A port that is down from the start, or has no wire, is not reported.
     told_active_ = IsActive(nic_->port().info());
     ShowPortState();
   }
@@ -299,7 +299,7 @@ Port& OpenNic::port() { return nic_->port(); }
 
 EngineCounters OpenNic::CountersOfAll() {
   // exit() may have been called inside the engine, or while a thread that will
-  // not run again holds the token. Then what is alive is left out.
+  // not run again holds the token. Then existing objects are not counted.
   constexpr Duration kPatience = Duration::Milliseconds(100);
   Engine::ControlScope scope(engine(), kPatience);
   if (scope.entered()) return engine().CountersOfAll();
@@ -314,7 +314,7 @@ void OpenNic::Report() {
   reported_ = true;
   if (!StatsAreWanted()) return;
   const EngineCounters counters = CountersOfAll();
-  // Of two devices, the one that was used; if both were, the first.
+  // If there are two devices: the one that was used, or the first.
   const bool only_iwarp = counters.roce_qps == 0 && counters.iwarp_qps != 0;
   const std::string device =
       only_iwarp ? DeviceName(URNIC_DEVICE_IWARP) : name();
@@ -324,7 +324,7 @@ void OpenNic::Report() {
 
 void OpenNic::OnPortReport(const PortInfo& info) {
   std::lock_guard lock(watchers_mutex_);
-  // The recovery does not end meanwhile.
+  // The lock keeps the recovery alive.
   std::lock_guard whole(announce_mutex_);
   TellPortState(info, is_whole_);
   if (is_whole_) recovery_->OnPort(info);
@@ -411,7 +411,7 @@ std::vector<std::pair<std::string, uint32_t>> OpenNic::BusyQps() {
 }
 
 void OpenNic::EndConnectionsFrom(const wire::Gid& local) {
-  // Time for the peers to answer a farewell.
+  // Gives the peers time to answer the end of their connections.
   constexpr Duration kFarewell = Duration::Milliseconds(20);
   uint32_t ended = 0;
   if (const ConnectionHooks* const hooks = TheConnectionHooks()) {
@@ -477,7 +477,7 @@ absl::Status OpenNic::AddAddress(const urnic_ip_address& address) {
 absl::Status OpenNic::RemoveAddress(const urnic_ip_address& address) {
   std::lock_guard lock(address_change_mutex_);
   if (absl::Status s = gids_->Remove(address); !s.ok()) return s;
-  // The engine still has it.
+  // While the engine still has the address.
   wire::Gid gid;
   urnic_ip_address_gid(&address, gid.bytes.data());
   EndConnectionsFrom(gid);

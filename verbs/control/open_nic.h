@@ -1,8 +1,8 @@
 #pragma once
 
 // A port that this process has open: the RNIC on it (datapath/nic/nic.h), its
-// addresses and routes, and how `urnic` and sysfs see it. The devices of a port
-// (verbs/control/device.h), one for each transport, share it.
+// addresses and routes, and its representation in `urnic` and sysfs. The
+// devices of a port (verbs/control/device.h), one for each transport, share it.
 //
 // Lifecycle. The first Open() claims the port, starts the EAL if necessary,
 // creates port and engine and starts the helper thread. It waits for the port's
@@ -57,7 +57,7 @@ class NoListener;
 class Recorder;
 class Recovery;
 
-// Functions of the preload (verbs/preload/preload_api.h) for the guard around
+// Functions of the preload (verbs/preload/preload_api.h), for the guard around
 // the program's memory and for changes in sysfs. Null without the preload.
 struct ProgramHooks {
   int (*set_signal_hooks)(SignalHandler handler) = nullptr;
@@ -71,7 +71,7 @@ struct ProgramHooks {
 
 // The answer to a port query, besides the constants of limits.h.
 struct PortAttributes {
-  uint32_t bad_pkeys = 0;  // packets whose P_Key is not the queue pair's
+  uint32_t bad_pkeys = 0;  // packets whose P_Key does not match their QP's
   uint32_t bad_qkeys = 0;
   bool active = true;
   uint8_t active_mtu = 0;  // IBTA code, 1: 256 bytes .. 5: 4096 bytes
@@ -79,7 +79,7 @@ struct PortAttributes {
 
 class OpenNic {
  public:
-  // Is told of changes, while Watch() is in effect.
+  // Gets the changes of a port, from Watch() to Unwatch().
   class Watcher {
    public:
     // The port went up or down. Queries and sysfs already show the new state.
@@ -88,19 +88,19 @@ class OpenNic {
     // An address was added or removed. gids() and sysfs already show it. Called
     // by the thread that made the change.
     virtual void OnAddressesChanged() = 0;
-    // The device has failed: its busy queue pairs go to ERR, and everyone is
-    // told. Called by the recovery's thread.
+    // The device has failed: moves its busy queue pairs to ERR, and raises the
+    // events. Called by the recovery's thread.
     virtual void OnDeviceFailed() = 0;
-    // Queue pairs that have become busy since then go to ERR.
+    // Moves queue pairs to ERR that have become busy since then.
     virtual void FailBusyQps() = 0;
-    // Queue pairs with a path from this address go to ERR, each with its event.
-    // Returns how many.
+    // Moves queue pairs with a path from this address to ERR, each with its
+    // event. Returns how many.
     virtual uint32_t FailQpsFrom(const wire::Gid& local) = 0;
     // The numbers of the queue pairs in RTR and beyond. Any thread.
     virtual std::vector<uint32_t> BusyQps() = 0;
     // Appends the lines of facts of some of its objects (object_facts.h), from
-    // that number on. Returns the number to continue from; none: that was all.
-    // Any thread.
+    // `serial` on. Returns the number to continue from; none: there are no
+    // more. Any thread.
     virtual std::optional<uint64_t> Describe(ObjectKind what, uint64_t serial,
                                              std::string& out) = 0;
     virtual const char* name() const = 0;
@@ -111,20 +111,20 @@ class OpenNic {
 
   // Opens the port of a device, or shares it if this process has it open.
   // ALREADY_EXISTS: another process has the port; its pid is in the message.
-  // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED: from the
-  // port or the EAL, in their words. REQUIRES: not in a forked child.
+  // INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED: errors of
+  // the port or the EAL, with their messages. REQUIRES: not in a forked child.
   static absl::StatusOr<std::shared_ptr<OpenNic>> Open(
       const urnic_device_identity& identity, const ProgramHooks& hooks);
 
   // Sends the responses that the open ports of this process still owe their
-  // peers, as far as that needs no waiting. Otherwise a peer could miss its
+  // peers, if it can do so without waiting. Otherwise a peer could miss its
   // last acknowledgement when a program ends without destroying its queue
   // pairs.
   static void FlushAll();
 
-  // At exit(): waits until the frames that deliberate faults delay have left
-  // all ports, at most FaultPort::kLastFrames in all. For a peer those frames
-  // were already sent, so they must not die with the process.
+  // At exit(): waits until all ports have sent the frames that injected faults
+  // delay, at most FaultPort::kLastFrames in all. A network that delays frames
+  // would still deliver them after the process has ended.
   static void AwaitHeldFrames();
 
   // At exit(): writes the counters of the open ports of this process, as
@@ -138,7 +138,7 @@ class OpenNic {
   OpenNic& operator=(const OpenNic&) = delete;
 
   // The name of the port, which is that of its first device, and its
-  // configuration. gids() has the present addresses.
+  // configuration. gids() has the current addresses.
   const char* name() const { return identity_.port_name; }
   const urnic_device_identity& identity() const { return identity_; }
   // The names of its devices, whether they are open or not.
@@ -152,61 +152,65 @@ class OpenNic {
   // run again holds the token.
   EngineCounters CountersOfAll();
 
-  // What its control calls have allocated.
+  // The tracker of the memory that control calls allocate.
   MemoryTracker& memory() { return memory_; }
 
-  // Changes the addresses. The engine starts or stops answering for the address
-  // (Network::SetAddresses), the files in sysfs follow, and then watchers are
-  // told. Errors of GidTable::Add() and Remove(); INTERNAL: sysfs could not be
-  // written, but everything else is done.
+  // Change the addresses, in this order: the engine starts or stops answering
+  // for the address (Network::SetAddresses), the files in sysfs change, and
+  // watchers are told. Errors: those of GidTable::Add() and Remove(); INTERNAL:
+  // sysfs could not be written, but everything else is done.
   absl::Status AddAddress(const urnic_ip_address& address);
   absl::Status RemoveAddress(const urnic_ip_address& address);
 
   const DeviceRoutes& routes() const { return routes_; }
-  // Changes the routes. The engine uses the new ones, and paths that they
-  // change follow (Network::SetRoutes). Errors of DeviceRoutes::CheckGateway(),
+  // Change the routes. The engine uses the new ones, and existing paths follow
+  // them (Network::SetRoutes). Errors: those of DeviceRoutes::CheckGateway(),
   // Add() and Remove().
   absl::Status AddRoute(const net::Route& route);
   absl::Status RemoveRoute(const net::Route& route);
 
-  // What keeps it from closing or recovering.
+  // What keeps the port from closing, or the device from recovering.
   Offenders& offenders() { return offenders_; }
   InputLogs& input_logs() { return input_logs_; }
   Recovery& recovery() { return *recovery_; }
   const Recovery& recovery() const { return *recovery_; }
-  // For the recovery: the busy queue pairs go to ERR, and watchers and rdma_cm
-  // are told that the device has failed.
+  // Called by the recovery: moves the busy queue pairs to ERR, and tells
+  // watchers and rdma_cm that the device has failed.
   void OnDeviceFailed();
-  // For the recovery: queue pairs that have become busy since then go to ERR.
+  // Called by the recovery: moves queue pairs to ERR that have become busy
+  // since then.
   void FailBusyQps();
-  // Recorder::KeepDump(), if there is a recorder; otherwise `before` alone.
+  // Recorder::KeepDump(), if there is a recorder; otherwise only calls
+  // `before`.
   void KeepDump(const std::function<void(const std::string& path)>& before);
-  // ErrorCode::kRecoveryBlocked, for the devices of these queue pairs.
+  // Records ErrorCode::kRecoveryBlocked for the devices of these queue pairs.
   void NoteBlocked(const std::vector<std::pair<std::string, uint32_t>>& qps,
                    const std::string& text);
   void OnDeviceRecovered();
-  // The busy queue pairs, each with its device. While the device fails, these
-  // are those that have failed.
+  // The busy queue pairs, each with its device. While the device has failed,
+  // these are the failed queue pairs that the program has not destroyed or
+  // reset.
   std::vector<std::pair<std::string, uint32_t>> BusyQps();
-  // A failure of the port, for each of its devices.
+  // Records a failure of the port for each of its devices.
   void NoteOfPort(ErrorCode code, const std::string& text);
 
   PortAttributes QueryPort() const;
-  // Until Unwatch() returns, `watcher` is told of changes.
+  // Until Unwatch() returns, `watcher` gets the changes.
   void Watch(Watcher* watcher);
   void Unwatch(Watcher* watcher);
-  // Describe() of the open device with this name; none, if there is none.
+  // Describe() of the open device with this name. None: there are no more
+  // objects, or the device is not open.
   std::optional<uint64_t> Describe(const std::string& device, ObjectKind what,
                                    uint64_t serial, std::string& out);
-  // The most payload bytes per packet that the port can carry: 256 to 4096.
-  // The longest IP packet, and the largest MTU of RoCE that fits. They follow
-  // the MTU of the kernel's interface, up to "mtu=".
+  // In bytes: the longest IP packet, and the largest MTU of RoCE that fits into
+  // it (payload per packet, 256 to 4096). They follow the MTU of the kernel's
+  // interface, up to "mtu=".
   uint32_t ip_mtu() const;
   uint32_t mtu_max() const;
   // How many packets one queue pair may keep in flight on this port.
   uint32_t window_packets() const;
 
-  // Installs the guard around the program's memory; the first call counts.
+  // Installs the guard around the program's memory; later calls have no effect.
   void GuardMemory();
 
  private:
@@ -217,10 +221,11 @@ class OpenNic {
   NicConfig MakeNicConfig(const iwarp::Options& options) const;
   void OpenControlSocket();
   void Report();
-  // Names what programs that had died left, and this one has removed: in the
-  // debug log, and as errors of the process's first port. `all`: at this port.
+  // Reports the leftovers of dead programs that this process has removed: in
+  // the debug log, and as errors of the process's first port. `all`: those at
+  // this port.
   void NameRemoved(std::vector<std::string> all);
-  // Names what was not given back in the error log.
+  // Reports memory that was not freed, in the error log.
   void NameLeaks();
   // Passes reports of the port to watchers. The port's thread.
   void OnPortReport(const PortInfo& info);
@@ -232,12 +237,12 @@ class OpenNic {
   // Writes the state of the port to sysfs, for each of its devices. REQUIRES:
   // watchers_mutex_ is held.
   void ShowPortState();
-  // Before our address goes: its connections end while they can still tell
-  // their peers.
+  // Call this before our address is removed: ends its connections while they
+  // can still tell their peers.
   void EndConnectionsFrom(const wire::Gid& local);
   absl::Status OnAddressesChanged();
   void OnRoutesChanged();
-  // A failure, for each device whose kind is in the set `kinds` (bits).
+  // Records a failure for each device whose kind is in the set `kinds` (bits).
   void NoteOfKinds(uint32_t kinds, ErrorCode code, const std::string& text);
   std::string DeviceName(int kind) const;
   bool Has(int kind) const { return (identity_.kinds & 1u << kind) != 0; }
@@ -251,7 +256,7 @@ class OpenNic {
   std::vector<Watcher*> watchers_;  // under watchers_mutex_
   bool told_active_ = false;        // the same
   std::mutex announce_mutex_;
-  bool is_whole_ = false;  // under announce_mutex_: the NIC and its recovery
+  bool is_whole_ = false;  // under announce_mutex_: NIC and recovery exist
   bool was_up_ = false;    // the same
 
   // The order matters: the NIC is destroyed before the members that it calls.

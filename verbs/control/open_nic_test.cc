@@ -1,4 +1,4 @@
-// Two devices on one port: what they share, what each has for itself, and what
+// Two devices on one port: what they share, what each has of its own, and what
 // the iWARP device does not offer.
 
 #include "datapath/engine/engine.h"
@@ -149,7 +149,7 @@ TEST_F(OpenNicTest, TheDevicesOfAPortShareIt) {
   EXPECT_STREQ(roce->open_nic().name(), "urnic0");
   // Sysfs shows the state of the port for each of them.
   EXPECT_THAT(g_states, ElementsAre("urnic0 up", "iwurnic0 up"));
-  // The port stays open while one of them is, in whatever order they close.
+  // The port stays open while one of them is open, in any order of closing.
   iwarp.reset();
   EXPECT_EQ(Ask(*roce, "addr").substr(0, 3), "ok\n");
   iwarp = Open(1);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The owner of an object. Each object has one, for the day when a device serves
-// many programs.
+// The owner of an object. Each object has one, because a device may serve many
+// programs in the future.
 
 #include <sys/types.h>
 
@@ -17,7 +17,7 @@ struct Owner {
 // This process. Cheap after the first call; any thread.
 const Owner& ThisProcess();
 
-// "pid" and "comm".
+// Adds the facts "pid" and "comm".
 void AddOwner(const Owner& owner, FactWriter& facts);
 
 }  // namespace urnic::control

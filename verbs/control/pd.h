@@ -31,7 +31,7 @@ class Pd : public Tracked<Pd> {
   uint32_t id() const { return id_; }
   const Owner& owner() const { return owner_; }
 
-  // Held by each object that belongs to the domain.
+  // Each object that belongs to the domain holds a reference.
   void Ref() { ++users_; }
   void Unref() { --users_; }
   bool in_use() const { return users_ != 0; }

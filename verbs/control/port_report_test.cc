@@ -1,5 +1,5 @@
-// What a user is told about a port that does not come up: everything in the
-// debug log, and on stderr what the user must fix.
+// Reports to the user about a port that does not come up: all go to the debug
+// log, and those that the user must act on also to stderr.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

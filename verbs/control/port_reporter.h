@@ -11,15 +11,15 @@
 
 namespace urnic::control {
 
-// A PortReport. Its port calls it, one call at a time.
+// A PortReport (datapath/port). Its port calls it, one call at a time.
 class PortReporter {
  public:
-  // `device` is how the lines begin: "urnic0".
+  // Each line begins with `device`: "urnic0".
   explicit PortReporter(std::string device) : device_(std::move(device)) {}
 
-  // One line in the debug log. If the port needs help (PortInfo::remedy), also
-  // one line on stderr, once for each reason, because a port retries forever. A
-  // port that waits for its peer is not reported on stderr.
+  // Writes a line to the debug log. If the user must act (PortInfo::remedy),
+  // also writes a line to stderr, but once for each reason, because a port
+  // retries forever. A port that waits for its peer is not reported on stderr.
   void operator()(const PortInfo& info);
 
  private:

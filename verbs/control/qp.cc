@@ -199,14 +199,15 @@ absl::Status Qp::Enlist(const EngineQpConfig& config) {
   if (!created.ok()) return created.status();
   engine_qp_ = *created;
   device_.open_nic().input_logs().OnCreated(*engine_qp_, engine.Now());
-  // As Linux's siw and iw_cxgb4 create it: ready for receive requests.
+  // Ready for receive requests when it is created, as in Linux's siw and
+  // iw_cxgb4.
   if (service_ == QpService::kIwarp) {
     attributes_.qp_state = QpState::kInit;
     MoveInEngine(QpState::kReset, QpState::kInit, /*resets=*/false,
                  MakeConfig(attributes_));
     OpenForPosting(attributes_);
   }
-  // It has no peer to wait for, and nothing to agree on.
+  // A window has no single peer to connect to, so it begins in RTS.
   if (service_ == QpService::kRud) {
     attributes_.qp_state = QpState::kRts;
     for (QpState now = QpState::kReset;
@@ -374,8 +375,8 @@ QpConfig Qp::MakeConfig(const QpAttributes& a) const {
   return config;
 }
 
-// Not an error: a router's message could be forged, and the program may know
-// better.
+// This is not an error: the router's message may be forged, and the program may
+// know better.
 void Qp::WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const {
   const uint32_t reaches = urnic_ib_mtu(path.mtu);
   if (path.loopback || next.path_mtu == 0 ||
@@ -459,7 +460,8 @@ absl::Status Qp::Modify(const QpAttributes& change, uint32_t mask) {
         ErrorCode::kBadTransition,
         absl::StrCat("went to ", QpStateName(now), " by itself meanwhile")));
   }
-  // Refused as in Linux's rxe, except for RESET. SQ_DRAINED would never come.
+  // Refused as in Linux's rxe, except for RESET and ERR: the event SQ_DRAINED
+  // would never come.
   if (now == QpState::kSqd && !ends && IsDraining()) {
     return Named(Refusal(ErrorCode::kBadTransition,
                          absl::StrCat("SQD to ", QpStateName(to),
@@ -518,7 +520,7 @@ QpAttributes Qp::Query() {
     if (now.qp_state >= QpState::kRtr) now.rq_psn = roce.recv_psn().value();
     if (now.qp_state >= QpState::kRts) now.sq_psn = roce.send_psn().value();
   } else if (service_ == QpService::kIwarp && now.qp_state >= QpState::kRts) {
-    // The program has not set them: the two sides have agreed on them.
+    // The program does not set the depths: the two sides negotiate them.
     const rdmap::Qp& core = IwarpQp::Of(*engine_qp_).core();
     now.max_rd_atomic = Narrow(core.requester().ord());
     now.max_dest_rd_atomic = Narrow(core.responder().ird());

@@ -29,9 +29,9 @@ namespace urnic::control {
 
 // The domain and the completion queues must outlive it. `posting` holds the
 // fields that one posting thread at a time owns. It is public for the caller's
-// inner loop. All other functions may be called by any thread.
+// inner loop. Any thread may call all other functions.
 //
-// It lies in one allocation with its rings and with the engine's queue pair
+// The object, its rings and the engine's queue pair are one allocation
 // (qp_block.h).
 class Qp final : private QpEvents {
  public:
@@ -43,28 +43,28 @@ class Qp final : private QpEvents {
                                                     const QpRequest& request);
 
   // Opens the XRC target `number` of the domain. Its creator and all openers
-  // share it, and it is destroyed with the last of them. They get its events
-  // from now on, until Close(). Null: the domain has no target with that
-  // number.
+  // share it, and the last of them destroys it. The opener gets its events
+  // until Close(). Null: the domain has no target with that number.
   static std::shared_ptr<Qp> Open(Xrcd& xrcd, uint32_t number,
                                   EventSink* events, void* user);
-  // Call it before you drop a target. `user`: as given to Open().
+  // An opener calls this before it drops its pointer. `user`: as given to
+  // Open().
   void Close(const void* user);
 
-  // Removes the queue pair, and its completions from its completion queues.
+  // Also removes its completions from its completion queues.
   ~Qp();
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
 
   // Changes the attributes in `mask` (QpAttrMask). On failure nothing changes.
-  // With an address vector it asks the network for the destination's MAC and
-  // waits for up to three seconds, while the engine runs on.
+  // With an address vector it may have to resolve the next hop's MAC, and waits
+  // for up to three seconds, while the engine keeps running.
   // INVALID_ARGUMENT: see CheckQpTransition(), a value out of range, or SQD to
   // RTS before the send queue has drained.
-  // UNIMPLEMENTED: alternate paths. UNAVAILABLE: the destination is not on the
-  // link. DEADLINE_EXCEEDED: it does not answer.
-  // RESET empties the queues and forgets the attributes; a queue pair of iWARP
-  // is in INIT after it.
+  // UNIMPLEMENTED: alternate paths. UNAVAILABLE: there is no route to the
+  // destination. DEADLINE_EXCEEDED: the destination does not answer. RESET
+  // empties the queues and clears the attributes; a queue pair of iWARP is in
+  // INIT afterwards.
   absl::Status Modify(const QpAttributes& attributes, uint32_t mask);
 
   // Multicast, for UD queue pairs. INVALID_ARGUMENT: another service, or not a
@@ -76,17 +76,17 @@ class Qp final : private QpEvents {
   // Whether it is attached to any group.
   bool IsInGroup();
 
-  // It fails. Its listeners hear that, except for `user`, who hears no more of
-  // it.
+  // Moves the queue pair to ERR, and tells its listeners. `user` is not told,
+  // and gets no more events of it.
   void Fail(const void* user = nullptr);
-  // It fails if its packets have this source. False: they have not, or it had
-  // failed before.
+  // Moves the queue pair to ERR if its path is from `local`. False: its path is
+  // from another address, it has no peer, or it has failed before.
   bool FailIfFrom(const wire::Gid& local);
-  // It has, or had, a peer: it is in RTR or beyond.
+  // Whether it has or had a peer: its state is RTR or beyond.
   bool IsBusy() { return State() >= QpState::kRtr; }
 
-  // The attributes as last set, with the current state. Of a queue pair of
-  // iWARP that is or was connected, the depths of reads are the connection's.
+  // The attributes as last set, with the current state. If a queue pair of
+  // iWARP is or was connected, the depths of reads are those of the connection.
   QpAttributes Query();
 
   // The granted sizes: at least those requested.
@@ -104,22 +104,22 @@ class Qp final : private QpEvents {
     uint32_t max_send_sge = 0;
     uint32_t max_recv_sge = 0;
     uint32_t max_inline = 0;
-    uint32_t opcodes = 0;  // bit n: enum urnic_wr_opcode n is the service's
+    uint32_t opcodes = 0;  // bit n: the service has enum urnic_wr_opcode n
     bool datagrams = false;
     bool xrc = false;
     bool shares_receives = false;
     // rdma_cm moves it to RTS, not the program: see FindConnected().
     bool is_connected_by_cm = false;
-    // Depends on the state that was last set. A queue pair that failed by
-    // itself accepts all requests and flushes them.
+    // These follow the last Modify(). A queue pair that has failed by itself
+    // accepts all requests, and flushes them.
     std::atomic<bool> may_send = false;
     std::atomic<bool> may_recv = false;
     std::atomic<bool> may_read = false;  // max_rd_atomic is not 0
     SpinLock sq_lock_storage;
     SpinLock rq_lock_storage;
   };
-  // The mark before it is there, on the cache line of its beginning. Looks at
-  // nothing else. Any thread.
+  // Whether the mark in front of the object, on its first cache line, is
+  // intact. Reads nothing else. Any thread.
   static bool HasStartMark(const Qp* qp) {
     uint64_t mark;
     std::memcpy(&mark, reinterpret_cast<const uint8_t*>(qp) - sizeof(mark),
@@ -128,7 +128,7 @@ class Qp final : private QpEvents {
   }
 
   Posting& posting() { return posting_; }
-  // The parts of its allocation, and where that is.
+  // The parts of its allocation, and the address of the allocation.
   const MarkedBlock& parts() const { return parts_; }
   const uint8_t* block() const { return memory_.at(0); }
   // For a post that finds may_send unset. True: rdma_cm has connected the queue
@@ -151,7 +151,7 @@ class Qp final : private QpEvents {
  private:
   Qp(Device& device, const QpRequest& request, const QpLayout& layout,
      const QpBlock& block, QueueMemory memory);
-  // Of the last pointer to it.
+  // The deleter of the last pointer to it.
   static void End(Qp* qp);
   // For windows of RUD.
   absl::Status MakeRudRings(const QpRequest& request, const QpLayout& layout,
@@ -163,19 +163,19 @@ class Qp final : private QpEvents {
   template <typename F>
   void ForEachPart(F&& f);
   QpState State();
-  // In SQD: sends are still under way. REQUIRES: inside a ControlScope.
+  // In SQD: whether sends are still in flight. REQUIRES: inside a ControlScope.
   bool IsDraining() const;
-  // Writes to the debug log that its long packets do not get through.
+  // Warns in the debug log if its long packets exceed the MTU of the path.
   void WarnOfPathMtu(const net::Path& path, const QpAttributes& next) const;
   absl::Status CheckValues(const QpAttributes& attributes, uint32_t mask) const;
   QpConfig MakeConfig(const QpAttributes& attributes) const;
   void OpenForPosting(const QpAttributes& attributes);
-  // Moves the engine's queue pair from `now` to `to`. `resets`: through RESET.
-  // REQUIRES: inside a ControlScope.
+  // Moves the engine's queue pair from `now` to `to`; with `resets`, through
+  // RESET. REQUIRES: inside a ControlScope.
   void MoveInEngine(QpState now, QpState to, bool resets,
                     const QpConfig& config);
-  // To ERR, unless it is there. Listeners hear of it. REQUIRES: inside a
-  // ControlScope.
+  // Moves it to ERR, unless it is in ERR, and tells its listeners. REQUIRES:
+  // inside a ControlScope.
   void FailInEngine();
   // Removes this queue pair's completions. REQUIRES: inside a ControlScope.
   void ForgetCompletions(uint32_t number);
@@ -213,8 +213,9 @@ class Qp final : private QpEvents {
   bool notify_sqd_ = false;  // under the engine's token
 };
 
-// The state of an engine's queue pair now: the connection of one of iWARP moves
-// it, and the flow does not notice. Thread: the holder of the token.
+// The current state of an engine's queue pair. (EngineQp::state() is too old
+// for iWARP, where the connection moves the queue pair.) Thread: the holder of
+// the token.
 QpState StateOf(const EngineQp& qp);
 
 }  // namespace urnic::control

@@ -37,7 +37,7 @@ enum QpAttrMask : uint32_t {
 // The value of IBV_MIG_MIGRATED, the only one without alternate paths.
 inline constexpr uint8_t kPathMigrated = 0;
 
-// Where packets go: struct ibv_ah_attr with its global route.
+// The destination of packets: struct ibv_ah_attr with its global route.
 struct AddressVector {
   wire::Gid dgid;
   uint32_t flow_label = 0;  // 20 bits

@@ -20,7 +20,7 @@ constexpr Marks kRecords = MarksOf("WR");
 // Page 0.
 void AddFixedParts(size_t control_bytes, const EngineQpBytes& engine,
                    bool with_records, QpBlock& block) {
-  // The mark is on the first line of control::Qp: posting looks at it.
+  // The mark is on the first line of control::Qp, because posting checks it.
   const size_t mark = RoundUp(block.bytes(), kLine);
   const size_t indices = RoundUp(kMark + control_bytes, kLine) - kMark;
   block.control = block.parts.AddAt(
@@ -34,7 +34,7 @@ void AddFixedParts(size_t control_bytes, const EngineQpBytes& engine,
     block.records = block.parts.Add(engine.records, kLine, &kRecords);
 }
 
-// The lines of page 0 that are left, beside the mark of the first ring.
+// The free lines of page 0, not counting the mark of the first ring.
 size_t SpareLines(size_t control_bytes, const EngineQpBytes& engine,
                   bool with_records) {
   QpBlock block;
@@ -47,7 +47,7 @@ size_t SpareLines(size_t control_bytes, const EngineQpBytes& engine,
 
 QpBlock PlanQpBlock(size_t control_bytes, const EngineQpBytes& engine,
                     const QpLayout& rings, uint32_t number) {
-  // Sending touches a record: better in a page that it touches anyway.
+  // Sending uses a record, so it should be in a page that sending uses anyway.
   constexpr size_t kLeastSpare = 8;
   const bool fit = SpareLines(control_bytes, engine, true) >= kLeastSpare;
   const size_t spare = SpareLines(control_bytes, engine, fit);

@@ -1,23 +1,24 @@
 #pragma once
 
-// Where the parts of a queue pair lie in its one allocation, which begins a
-// page (document E 5.3.2.2):
+// The layout of a queue pair's allocation, which begins at a page boundary
+// (document E 5.3.2.2):
 //
 //   page 0    control::Qp, the indices of its rings, the engine's queue pair
 //             with the list of its current receive; and its records of
 //             requests, if they fit
-//   page 1..  the send ring, the receive ring, otherwise the records
+//   page 1..  the send ring, the receive ring, and the records if they do not
+//             fit into page 0
 //
-// Each between marks (ras/marks): uRNIC-EP (the endpoint: control and indices),
-// uRNIC-EQ (the engine's), uRNIC-SQ, uRNIC-RQ, uRNIC-WR (records). The receive
-// ring follows the send ring at once, so that the marks between them are in one
-// page: what is idle has two pages with something in them, and with long queues
-// up to four.
+// Marks (ras/marks) surround each part: uRNIC-EP (the endpoint: control and
+// indices), uRNIC-EQ (the engine's queue pair), uRNIC-SQ, uRNIC-RQ, uRNIC-WR
+// (records). The receive ring directly follows the send ring, so that the marks
+// between them are in one page. So an idle queue pair has two resident pages,
+// or up to four if its queues are long.
 //
-// All blocks begin at the same place of a page, so the lines that every packet
-// touches would compete for the same few sets of a cache. What is in page 0
-// begins a line later in each block than in the one before, as far as there is
-// room.
+// All blocks begin at a page boundary, so the cache lines that every packet
+// touches would compete for the same few sets of a cache. Therefore the
+// contents of page 0 begin one line later in each block than in the previous
+// one, as long as there is room.
 
 #include <cstddef>
 
@@ -27,7 +28,7 @@
 
 namespace urnic::control {
 
-// Around control::Qp and the indices.
+// The marks around control::Qp and the indices.
 inline constexpr Marks kEndpointMarks = MarksOf("EP");
 
 struct QpBlock {
@@ -45,7 +46,7 @@ struct QpBlock {
   size_t bytes() const { return parts.bytes(); }
 };
 
-// `number`: of the block, for its shift.
+// `number`: the number of the block, which determines the shift of page 0.
 QpBlock PlanQpBlock(size_t control_bytes, const EngineQpBytes& engine,
                     const QpLayout& rings, uint32_t number);
 

@@ -86,7 +86,7 @@ absl::StatusOr<net::Path> ResolvePath(Device& device,
   if (!absl::IsDeadlineExceeded(path.status())) return path;
   const PortInfo port = device.port().info();
   if (port.state == PortState::kUp) return path;
-  // The port was not up, so the request cannot have reached anyone.
+  // The port was not up, so no host can have received the request.
   return absl::Status(
       path.status().code(),
       absl::StrCat(std::string(path.status().message()),

@@ -21,9 +21,9 @@ absl::StatusOr<net::PathQuery> MakePathRequest(const GidTable& gids,
                                                uint32_t local_qpn,
                                                uint32_t remote_qpn);
 
-// The same, resolved: asks the network for the destination's MAC if it is not
-// known, and waits for up to three seconds. UNAVAILABLE: the destination is not
-// on the link. DEADLINE_EXCEEDED: it does not answer.
+// The same, resolved: if the MAC of the next hop is unknown, asks for it and
+// waits for up to three seconds. UNAVAILABLE: there is no route to the
+// destination. DEADLINE_EXCEEDED: the next hop does not answer.
 absl::StatusOr<net::Path> ResolvePath(Device& device,
                                       const AddressVector& vector,
                                       uint32_t local_qpn, uint32_t remote_qpn);

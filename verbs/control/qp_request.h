@@ -1,6 +1,6 @@
 #pragma once
 
-// What a queue pair is made of: see Qp::Create().
+// The arguments of Qp::Create().
 
 #include "absl/status/status.h"
 #include "transport/work/types.h"
@@ -33,17 +33,17 @@ struct QpRequest {
   void* user = nullptr;
 };
 
-// Whether the service's objects are given and belong to this device. Errors of
-// Qp::Create().
+// Checks that all objects that the service needs are given, and belong to this
+// device. Errors: those of Qp::Create().
 absl::Status CheckRequest(const QpRequest& request, const Device& device);
 
 // The request without the parts that the service ignores.
 QpRequest Trimmed(QpRequest request);
 
-// The longest list of a receive that it takes.
+// The longest scatter list of a receive that the queue pair may use.
 uint32_t ReceiveSges(const QpRequest& request);
 QpLayout LayoutOf(const QpRequest& request);
-// All that the layout has room for, even beyond the request.
+// The sizes that the layout has room for: at least those of the request.
 QpCaps Granted(const QpRequest& request, const QpLayout& layout);
 
 }  // namespace urnic::control

@@ -130,8 +130,8 @@ const char* QpStateName(QpState state) {
 
 namespace {
 
-// What Linux's siw does (siw_verbs_modify_qp). It looks at the state and the
-// access flags only. `from` is never RESET.
+// Follows Linux's siw (siw_verbs_modify_qp), which uses only the state and the
+// access flags. `from` is never RESET.
 QpTransition FindIwarpTransition(QpState from, QpState to) {
   constexpr uint32_t kTaken = kQpState | kQpCurState | kQpAccessFlags;
   constexpr uint32_t kStandard = (kQpDestQpn << 1) - 1;
@@ -152,7 +152,7 @@ QpTransition FindIwarpTransition(QpState from, QpState to) {
     case QpState::kRts:
       transition.valid = from == to;
       break;
-    case QpState::kSqd:  // librdmacm's way to disconnect
+    case QpState::kSqd:  // librdmacm disconnects this way
       if (from == QpState::kRts) transition.enters = QpState::kErr;
       break;
     case QpState::kSqe:
@@ -166,7 +166,7 @@ QpTransition FindIwarpTransition(QpState from, QpState to) {
 
 QpTransition FindQpTransition(QpService service, QpState from, QpState to) {
   if (service == QpService::kIwarp) return FindIwarpTransition(from, to);
-  // A window is in RTS when it is made, and does not work again after ERR.
+  // A window is in RTS when it is made, and cannot be used again after ERR.
   if (service == QpService::kRud)
     return {.valid = to == QpState::kErr, .enters = to};
   if (to == QpState::kReset || to == QpState::kErr) {

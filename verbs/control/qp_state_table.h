@@ -1,12 +1,14 @@
 #pragma once
 
-// Which state may follow which, and with which attributes. RoCE: as Linux
-// checks it for every device (ib_modify_qp_is_ok). iWARP: as Linux's siw does
-// it. Windows of RUD only go to ERR. On iWARP a program only moves a queue pair
-// to ERR, and back by RESET; rdma_cm moves it to RTS. No queue pair of iWARP
-// stays in RESET: a new one is in INIT, which is the Idle state of the RDMA
-// verbs specification. librdmacm makes the same calls for both kinds of device,
-// so some calls succeed without an effect. Pure.
+// The allowed state transitions of queue pairs, and the attributes of each.
+// Pure.
+//
+// RoCE follows Linux's check for all devices (ib_modify_qp_is_ok), and iWARP
+// follows Linux's siw. Windows of RUD only go to ERR. On iWARP a program only
+// moves a queue pair to ERR, and back by RESET; rdma_cm moves it to RTS. No
+// queue pair of iWARP stays in RESET: a new one is in INIT, which is the Idle
+// state of the RDMA verbs specification. librdmacm makes the same calls for
+// both kinds of device, so some calls succeed without an effect on iWARP.
 
 #include <cstdint>
 
@@ -21,14 +23,14 @@ struct QpTransition {
   uint32_t required = 0;
   uint32_t optional = 0;
   QpState enters = QpState::kReset;  // the state afterwards
-  uint32_t ignored = 0;              // of the optional ones: have no effect
+  uint32_t ignored = 0;              // optional ones without an effect
 };
 
 QpTransition FindQpTransition(QpService service, QpState from, QpState to);
 
-// INVALID_ARGUMENT, naming states and attributes: no such transition, one of
-// the required attributes missing from `mask`, or one in it that the
-// transition does not take.
+// INVALID_ARGUMENT, with a message that names states and attributes: the
+// transition does not exist, `mask` lacks a required attribute, or `mask` has
+// an attribute that the transition does not allow.
 absl::Status CheckQpTransition(QpService service, QpState from, QpState to,
                                uint32_t mask);
 

@@ -202,9 +202,9 @@ TEST(QpStateTableTest, DatagramsAndUnreliableConnectionsHaveTheirOwnColumns) {
   EXPECT_FALSE(ok(QpService::kRc, kSqe, kRts, 0)) << "RC has no SQE";
 }
 
-// What the state is afterwards, as with Linux's siw; "-": refused. siw has one
-// state for RESET and INIT. It goes from RTS to SQD by ending the connection,
-// which leads to ERR.
+// The state after each transition, as with Linux's siw; "-": refused. siw has
+// one state for RESET and INIT. From RTS to SQD it ends the connection, which
+// leads to ERR.
 constexpr const char* kOfIwarp[] = {
     //     R I T S D E X (RESET INIT RTR RTS SQD SQE ERR)
     /* I */ "III-I-X",
@@ -235,8 +235,8 @@ TEST(QpStateTableTest, ProgramsDoNotConnectQueuePairsOfIwarp) {
               HasSubstr("rdma_cm connects"));
 }
 
-// librdmacm gives state and access flags (iw_cm_init_qp_attr); ibv_rc_pingpong
-// and others also give what only RoCE uses.
+// librdmacm sets the state and the access flags (iw_cm_init_qp_attr);
+// ibv_rc_pingpong and others also set attributes that only RoCE uses.
 TEST(QpStateTableTest, IwarpIgnoresTheAttributesOfRoce) {
   constexpr uint32_t kOfRc = kQpState | kQpAccessFlags | kQpPkeyIndex |
                              kQpPort | kQpAv | kQpPathMtu | kQpDestQpn |

@@ -26,7 +26,7 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(
   memory.bytes_ = bytes;
   void* at = QueueAllocator::UseDefault();
   if (allocator != nullptr) {
-    constexpr size_t kPage = 4096;  // what providers ask for
+    constexpr size_t kPage = 4096;  // the alignment that providers request
     at = allocator->Allocate(bytes, kPage, use);
     if (at == nullptr) {
       return Refusal(
@@ -44,8 +44,9 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(
     memory.allocator_ = allocator;
     memory.use_ = use;
   } else {
-    // Not a mapping for each queue: a process may have 65530. The kernel merges
-    // neighbours, and unmapping one in the middle takes one more.
+    // Queues have no mapping of their own, because a process may have only
+    // 65530. (The kernel merges adjacent mappings, but unmapping one in the
+    // middle adds one.)
     at = MemoryTracker::Allocate(tracker, bytes, kind.alignment, kind.type,
                                  place);
     if (at == nullptr) {
@@ -55,7 +56,7 @@ absl::StatusOr<QueueMemory> QueueMemory::Make(
     }
   }
   memory.base_ = static_cast<uint8_t*>(at);
-  // Only the indices: unused entries then need no physical memory.
+  // Only the indices are zeroed, so unused entries need no physical memory.
   std::memset(memory.base_, 0, std::min(bytes, QpLayout::kSqRing));
   return memory;
 }

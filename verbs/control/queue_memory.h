@@ -15,9 +15,9 @@
 
 namespace urnic::control {
 
-// Where a program wants the memory of its queues (a parent domain with
-// allocators). Called without any lock of ours by the thread that creates,
-// resizes or destroys a queue.
+// The program's allocator for the memory of its queues (of a parent domain).
+// The thread that creates, resizes or destroys a queue calls it, and holds no
+// lock of ours.
 class QueueAllocator {
  public:
   enum class Use : uint8_t { kQp, kCq, kSrq };
@@ -41,7 +41,7 @@ class QueueMemory {
  public:
   // RESOURCE_EXHAUSTED: the heap or the allocator has no memory.
   // INVALID_ARGUMENT: the allocator's memory is not aligned.
-  // `tracker`: of memory from the heap, and outlives it; null: there is none.
+  // `tracker`: records memory from the heap, and outlives it; may be null.
   static absl::StatusOr<QueueMemory> Make(
       MemoryTracker* tracker, size_t bytes, QueueAllocator* allocator = nullptr,
       QueueAllocator::Use use = QueueAllocator::Use::kQp,
@@ -71,8 +71,8 @@ class QueueMemory {
   QueueAllocator::Use use_ = QueueAllocator::Use::kQp;
 };
 
-// Where the parts of a queue pair lie: the indices of both queues, then the
-// rings, each part on cache lines of its own.
+// The layout of a queue pair's queues: the indices of both, then the rings,
+// each part on its own cache lines.
 struct QpLayout {
   uint32_t sq_entries = 0;  // powers of two, or 0: no such queue
   uint32_t rq_entries = 0;

@@ -25,7 +25,7 @@ constexpr std::string_view kRequests[] = {
     "show cq",       "show srq",    "show pd",     "show ah",    "show mw",
     "show mr",       "show memory", "show inputs", kInputs};
 
-// Lists in the order of time.
+// The functions for requests that list entries in the order of time.
 using Describer = std::optional<uint64_t> (*)(OpenNic&, uint64_t, std::string&);
 Describer DescriberOf(std::string_view request) {
   if (request == "show event") return DescribeEvents;
@@ -40,7 +40,7 @@ void Mask(std::string& text, std::string_view prefix, size_t kept) {
   for (size_t at = text.find(prefix); at != std::string::npos;
        at = text.find(prefix, at)) {
     at += kept;
-    // A masked number is a text.
+    // "=" marks a number, and ":" a text, which a masked number is.
     if (kept != 0 && text[at - 1] == '=') text[at - 1] = ':';
     const size_t end = text.find_first_not_of("x0123456789abcdef", at);
     text.replace(at, std::min(end, text.size()) - at, kMasked);
@@ -59,10 +59,10 @@ std::string WithoutImages(std::string_view lines) {
   return kept;
 }
 
-// Lines of facts without keys, and without the numbers that are a part of them.
+// Lines of facts without keys, and without numbers that are parts of keys.
 std::string WithoutKeys(std::string_view request, std::string_view lines) {
   std::string text(lines);
-  // A call that was refused may name a key in its message.
+  // The message of a refused call may contain a key.
   if (request == "show error") Mask(text, "0x", /*kept=*/0);
   if (request == "show snapshot") text = WithoutImages(text);
   if (request == "show mr" || request == "show mw" ||

@@ -1,7 +1,7 @@
 #pragma once
 
-// What is recorded of a port: its answers to `urnic show` and `urnic state`
-// (ras/recorder).
+// The contents of a recording of a port (ras/recorder): its answers to `urnic
+// show` and `urnic state`.
 
 #include <cstdint>
 #include <functional>
@@ -13,10 +13,10 @@ namespace urnic::control {
 
 class OpenNic;
 
-// Who records.
+// The owner that a recording names.
 RecordingOwner OwnerOf(const OpenNic& nic);
 
-// How many entries of a list in the order of time.
+// How many entries of each list are recorded, counted from the newest.
 struct NewestEntries {
   uint64_t events = UINT64_MAX;
   uint64_t failures = UINT64_MAX;  // errors, and snapshots
@@ -24,18 +24,18 @@ struct NewestEntries {
 
 struct WhatToRecord {
   NewestEntries newest = {};
-  // Without keys of memory: masks those of regions and windows, and leaves
-  // images and logs of inputs out, which have keys and bytes of messages.
+  // Masks the keys of regions and windows, and leaves out images and logs of
+  // inputs, which contain keys and bytes of messages.
   bool without_secrets = false;
 };
 
 // Appends the answers to a recording that has begun, the most important first,
-// since room may not last. Ends early if `goes_on` returns false. Any thread
-// that does not hold the token.
+// because there may not be room for all. Ends early if `goes_on` returns false.
+// Any thread that does not hold the token.
 void RecordAnswers(OpenNic& nic, const WhatToRecord& what,
                    const std::function<bool()>& goes_on, RecordingBuilder& to);
 
-// Recorded now; it took so long.
+// The header of a recording that was made now, and took `took`.
 recording::HalfHeader HeaderOfNow(uint64_t number, Duration took);
 
 }  // namespace urnic::control

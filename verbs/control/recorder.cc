@@ -34,11 +34,12 @@ namespace {
 
 constexpr char kVariable[] = "URNIC_RECORDER";
 constexpr size_t kFilesKept = 16;
-// Of what is listed in the order of time.
+// How many entries of lists in the order of time are recorded.
 constexpr NewestEntries kNewest = {.events = 1024, .failures = 64};
 
 constexpr Duration kPeriod = Duration::Seconds(1);
-// After a recording, so many times the CPU time that it took, within limits.
+// The pause after a recording is its CPU time multiplied by this, within
+// limits.
 constexpr int64_t kRest = 100;
 constexpr Duration kRestMost = Duration::Seconds(30);
 constexpr Duration kRestBeforeFailure = Duration::Seconds(1);
@@ -58,7 +59,7 @@ void Sweep(const std::string& directory) {
     (void)RemoveEndedRecording(files[i].path);
 }
 
-// Sets `path`.
+// Creates the file of the recordings, and sets `path`.
 absl::StatusOr<std::unique_ptr<RecordingFile>> CreateFile(
     const std::string& directory, const RecordingOwner& owner, size_t bytes,
     std::string& path) {
@@ -125,7 +126,7 @@ bool ParseRecorderOptions(std::string_view text, RecorderOptions& options,
     } else if (word == "keep") {
       read.keep = true;
     } else if (word.starts_with(kDir) && word[kDir.size()] == '/') {
-      // Not a relative one: programs change their directory.
+      // Must be absolute, because programs change their directory.
       read.directory = word.substr(kDir.size());
     } else if (!word.starts_with(kSize) ||
                !ParseSize(std::string_view(word).substr(kSize.size()),
@@ -148,7 +149,7 @@ std::unique_ptr<Recorder> Recorder::Start(OpenNic& nic) {
   const std::string directory = options.directory.empty()
                                     ? RecordingsDirectory(/*make=*/true)
                                     : options.directory;
-  // Only who asks for recordings wants to be told.
+  // Only a user who has asked for recordings gets a message on stderr.
   const bool is_wanted = std::getenv(kVariable) != nullptr;
   const auto give_up = [&](const std::string& why) {
     (is_wanted ? ComplainLoudly : DebugLog)(
@@ -198,8 +199,8 @@ Recorder::~Recorder() {
     stop_.store(true);
     Wake();
     thread_.join();
-    // Nearly nothing is left of what existed, so the last recording says more;
-    // unless something has failed since.
+    // Nearly all objects are destroyed by now, so the last recording has more
+    // information, unless something has failed since.
     stop_.store(false);
     if (must_keep() && has_news() && !ended_.load()) Record();
   }
@@ -217,7 +218,7 @@ void Recorder::KeepDump(
   const RecordingOwner owner = OwnerOf(nic_);
   std::string path;
   int fd = -1;
-  // The recording itself may have been made in this second.
+  // A file with the name of this second may exist.
   for (int i = 0; i < kAttempts && fd < 0; ++i) {
     path = absl::StrCat(
         directory, "/",
@@ -289,7 +290,7 @@ void Recorder::Run() {
     const Duration cpu_before = CpuTimeOfThread();
     Record();
     const Duration rest = (CpuTimeOfThread() - cpu_before) * kRest;
-    // A failure shortens the pause, but not to nothing.
+    // A failure shortens the pause, but does not end it.
     const Time earliest = begin + std::min(rest, kRestBeforeFailure);
     bool failed = false;
     while (!stop_.load() && !hurries_.load() && !SleepUntil(earliest))
@@ -305,7 +306,7 @@ void Recorder::Record() {
   builder_.Begin();
   RecordAnswers(
       nic_, {.newest = kNewest}, [this] { return !stop_.load(); }, builder_);
-  if (stop_.load()) return;  // it is not whole
+  if (stop_.load()) return;  // the recording is incomplete
   const int error = file_->Write(
       builder_.Finish(HeaderOfNow(file_->next(), Environment::Now() - begin)));
   if (error == 0) recorded_.store(failures);

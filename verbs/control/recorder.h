@@ -1,25 +1,26 @@
 #pragma once
 
-// The flight recorder of a port (document E, 5.2.1): what `urnic show` and
-// `urnic state` would tell of it now, in a file that outlives the program
+// The flight recorder of a port (document E, 5.2.1). It writes the answers to
+// `urnic show` and `urnic state` to a file that outlives the program
 // (ras/recorder). `urnic show --from FILE` reads it.
 //
-// Its thread records each second, and after each failure. It takes a hundredth
-// of a CPU at most: if a recording takes more than 10 ms of it, the next one is
-// later, by up to 30 s, and after a failure by up to a second.
+// Its thread records each second, and after each failure. It uses at most 1 %
+// of a CPU: if a recording takes more than 10 ms of CPU time, the next one is
+// delayed by up to 30 s, or after a failure by up to a second.
 //
 // URNIC_RECORDER: words with commas between them.
 //   off       no recordings
 //   keep      the file stays when the program closes the port or calls exit().
-//             Otherwise it stays if the program was killed, or if something has
-//             failed: a program that fails often ends at once, and the question
-//             why comes later. Refused calls alone do not keep it
-//   dir:/DIR  where, instead of "recordings" in the user's own directory
-//             (verbs/libc/owner_dir.h)
-//   size:16M  room for a recording; 1M if not given. The file has twice as much
-// The file is PORT-PID-SECONDS.rec. Those of programs that ended are removed,
-// except for the newest 16. When a device fails, a dump is kept as well, under
-// such a name; of each program the last four.
+//             Without this word it stays only if the program was killed, or if
+//             something has failed: a program that fails often ends
+//             immediately, and people ask later why. Refused calls do not count
+//             as failures here
+//   dir:/DIR  the directory of the file; the default is "recordings" in the
+//             user's own directory (verbs/libc/owner_dir.h)
+//   size:16M  room for a recording, 1M by default. The file is twice as large
+// The file is PORT-PID-SECONDS.rec. Files of ended programs are removed, except
+// for the newest 16. When a device fails, a dump is kept under a similar name,
+// too: the last four of each program.
 
 #include <atomic>
 #include <deque>
@@ -51,21 +52,21 @@ bool ParseRecorderOptions(std::string_view text, RecorderOptions& options,
 
 class Recorder {
  public:
-  // Null: it is off, or the file cannot be created, which the debug log tells.
-  // The port works without it. `nic` outlives the recorder.
+  // Null: the recorder is off, or cannot create the file, which it reports in
+  // the debug log. The port works without it. `nic` outlives the recorder.
   static std::unique_ptr<Recorder> Start(OpenNic& nic);
-  // The port is closed: removes the file, unless it is to be kept.
+  // The port is closed: removes the file, unless it must be kept.
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // At exit(): the same, while the thread may go on. What has failed is
-  // recorded before, if that takes no longer than `patience`.
+  // At exit(): the same, but the thread may still run. First records the latest
+  // failures, if that takes no longer than `patience`.
   void End(Duration patience);
 
-  // A dump (dump.h) as a file beside the recordings, which stays when the
-  // program ends. Calls `before(path)` before it is made; an empty path: it
-  // cannot be written, which the debug log tells. One thread at a time.
+  // Writes a dump (dump.h) to a file next to the recordings, which stays when
+  // the program ends. Calls `before(path)` first; an empty path means that the
+  // file cannot be written, as the debug log reports. One thread at a time.
   void KeepDump(const std::function<void(const std::string& path)>& before);
 
  private:
@@ -91,10 +92,10 @@ class Recorder {
   std::atomic<bool> ended_ = false;
   std::atomic<bool> hurries_ = false;  // the program ends
   std::atomic<uint64_t> failures_ = 0;
-  std::atomic<uint64_t> recorded_ = 0;  // so many of them
-  std::atomic<bool> failed_ = false;    // one was the end of something
+  std::atomic<uint64_t> recorded_ = 0;  // of failures_
+  std::atomic<bool> failed_ = false;    // one of them was not a refused call
   bool complained_ = false;
-  // Of KeepDump(), the oldest first. While a file is locked, nobody removes it.
+  // The files of KeepDump(), the oldest first. A locked file is not removed.
   std::deque<std::pair<int, std::string>> dumps_;
   std::thread thread_;
 };

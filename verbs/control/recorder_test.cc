@@ -1,4 +1,4 @@
-// What the flight recorder of a loopback device leaves behind.
+// The files of the flight recorder of a loopback device.
 
 #include "datapath/engine/engine.h"
 #include "verbs/control/recorder.h"
@@ -227,8 +227,8 @@ TEST_F(RecorderTest, ADirectoryThatDoesNotExistDisturbsNothing) {
   EXPECT_TRUE(Files().empty());
 }
 
-// Of programs that ended, 16 files stay. Other files are not touched, whatever
-// they are called.
+// Of the files of ended programs, 16 stay. Files with other names are never
+// removed.
 TEST_F(RecorderTest, OldFilesAreRemoved) {
   for (int i = 0; i != 20; ++i) {
     const std::string number = std::to_string(i);
@@ -283,7 +283,7 @@ TEST_F(RecorderTest, TheEngineDoesNotStandStillForLongerThanWanted) {
   const auto read = ParseRecording(std::string_view(dump).substr(3));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_THAT(read->Find("dump")->text, HasSubstr("of-one-moment:no"));
-  // It is whole all the same.
+  // The recording is complete all the same.
   EXPECT_NE(read->Find("show mr"), nullptr);
 }
 

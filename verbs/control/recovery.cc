@@ -29,7 +29,7 @@ namespace {
 constexpr char kVariable[] = "URNIC_RECOVERY";
 constexpr Duration kBound = Duration::Seconds(10);
 constexpr uint32_t kVersion = 1;
-// How often a device that has failed is looked at.
+// How often a failed device is checked.
 constexpr Duration kStep = Duration::Milliseconds(20);
 
 Duration ChosenBound() {
@@ -41,7 +41,7 @@ Duration ChosenBound() {
   return bound;
 }
 
-// A page of its own, which a dump or a debugger finds by its mark.
+// Allocates a page of its own, which a dump or a debugger finds by its mark.
 urnic_mailbox* NewMailbox() {
   void* const page = mmap(nullptr, sizeof(urnic_mailbox),
                           PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -127,8 +127,8 @@ void Recovery::OnPort(const PortInfo& info) {
   was_up_ |= info.state == PortState::kUp;
   const Link before = link_.load();
   if (link == before || !was_up_) return;
-  // What was removed is gone, also if the next attempt fails for another
-  // reason.
+  // A removed interface stays "removed", even if the next attempt to open it
+  // fails for another reason.
   if (before == Link::kRemoved && link == Link::kDown) return;
   why_ = info.text;
   if (before == Link::kUp) down_since_ns_.store(nic_.engine().Now().ns());
@@ -246,14 +246,14 @@ void Recovery::Fail() {
   mailbox_->code = static_cast<uint32_t>(ErrorCode::kDeviceFatal);
   mailbox_->at_ns = static_cast<uint64_t>(nic_.engine().Now().ns());
   ++mailbox_->failures;
-  // First, so that nothing new comes.
+  // This comes first, so that no new requests are posted.
   SetState(URNIC_DEVICE_FAILS);
   nic_.OnDeviceFailed();
   SetState(URNIC_DEVICE_FAILED);
 }
 
 void Recovery::AwaitRecovered() {
-  // So long the number of failed queue pairs may stay the same.
+  // How long the number of failed queue pairs may stay the same.
   const Duration patience = std::max(bound_, Duration::Seconds(1));
   Time progress_at;
   std::string told;

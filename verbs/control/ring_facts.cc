@@ -36,7 +36,8 @@ void DescribeEvent(const Happening& happening, const OpenNic& nic,
   facts.Add("what", WordsOf(happening.event).text);
 }
 
-// Its lines of facts, each with what it belongs to before its own facts.
+// Adds the lines of the failure's state. Each begins with the facts that
+// identify the failure.
 void DescribeState(const Failure& failure, const OpenNic&, std::string& out) {
   for (std::string_view rest = failure.state; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));

@@ -1,4 +1,4 @@
-// The program's ends of the rings, and the memory they lie in.
+// The program's ends of the rings, and the memory of the rings.
 
 #include <gtest/gtest.h>
 

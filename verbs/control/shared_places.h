@@ -1,12 +1,12 @@
 #pragma once
 
-// Objects of a process that several users share, each at a place of its own.
-// The first user opens an object, and the last one closes it.
+// Objects of a process that several users share. Each has a fixed place. The
+// first user opens an object, and the last one closes it.
 //
 // Meant for static storage, and never destroyed: users may outlive main().
 //
-// Threads: any. While an object is opened or closed, no other one is. So an
-// object that is being closed is gone before its place is opened again.
+// Threads: any. Only one object at a time is opened or closed. So an object
+// that is being closed is gone before its place is opened again.
 
 #include <array>
 #include <cstddef>
@@ -22,8 +22,9 @@ namespace urnic::control {
 template <typename T, size_t kPlaces>
 class SharedPlaces {
  public:
-  // The object at `place`. If there is none, `open` makes it: a function that
-  // returns absl::StatusOr<std::unique_ptr<T>>. Its errors are returned.
+  // Returns the object at `place`. If there is none, `open` makes it: a
+  // function that returns absl::StatusOr<std::unique_ptr<T>>. Its errors are
+  // returned.
   template <typename Open>
   absl::StatusOr<std::shared_ptr<T>> Share(size_t place, Open open) {
     URNIC_CHECK(place < kPlaces);
@@ -45,7 +46,7 @@ class SharedPlaces {
     return at.object != nullptr ? Use(at) : nullptr;
   }
 
-  // Calls `visit` for all objects. Visits none while another thread opens or
+  // Calls `visit` for all objects, or for none if another thread opens or
   // closes one: exit() may be called anywhere, even while the mutex is held.
   template <typename Visit>
   void VisitAtExit(Visit visit) {
@@ -62,7 +63,7 @@ class SharedPlaces {
     int users = 0;
   };
 
-  // One more user. Under the mutex.
+  // Adds a user. Call it with the mutex held.
   std::shared_ptr<T> Use(Place& at) {
     ++at.users;
     return std::shared_ptr<T>(at.object.get(), [this, &at](T*) {

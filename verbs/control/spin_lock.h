@@ -1,8 +1,7 @@
 #pragma once
 
-// The lock around a queue that makes verbs thread-safe. It is held for some
-// tens of nanoseconds, and programs that care about speed do not contend for
-// it.
+// The lock of a queue that makes verbs thread-safe. It is held for some tens of
+// nanoseconds, and programs that care about speed do not contend for it.
 
 #include <atomic>
 
@@ -19,7 +18,7 @@ class SpinLock {
   void Unlock() { held_.store(false, std::memory_order_release); }
 
  private:
-  // The holder may have been preempted: let it run.
+  // Spins, and then yields, because the holder may have been preempted.
   void Wait() {
     for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
       if (spins < 100) {
@@ -33,8 +32,8 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
-// Holds the lock for a scope; a null lock (the program promised one thread at
-// a time, by a thread domain) costs a branch.
+// Holds the lock for a scope. A null lock (the program uses a thread domain,
+// and so promises one thread at a time) costs a branch.
 class OptionalLock {
  public:
   explicit OptionalLock(SpinLock* lock) : lock_(lock) {

@@ -133,7 +133,7 @@ absl::Status Srq::Resize(uint32_t max_wr, std::optional<uint32_t> limit) {
   auto memory = QueueMemory::Make(pd_.device().memory(), layout.bytes(),
                                   allocator_, QueueAllocator::Use::kSrq);
   if (!memory.ok()) return memory.status();
-  // Lock order: the token, then the queue's lock, as everywhere.
+  // Lock order: the token, then the queue's lock.
   Engine::ControlScope scope(pd_.device().engine());
   OptionalLock lock(posting_.lock);
   RecvRing& ring = engine_end_->ring;

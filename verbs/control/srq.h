@@ -1,7 +1,7 @@
 #pragma once
 
-// A shared receive queue: its memory, and the limit below which its owner gets
-// an event.
+// A shared receive queue: its memory, and the limit of requests below which its
+// owner gets an event.
 
 #include <atomic>
 #include <cstdint>
@@ -46,15 +46,15 @@ class Srq final : public Tracked<Srq>, private SrqEvents {
   Srq(const Srq&) = delete;
   Srq& operator=(const Srq&) = delete;
 
-  // Changes both values, or those that are given. `max_wr`: room for at least
-  // that many requests; posted requests stay. `limit`: an event when fewer
-  // requests are left; 0: no event. On failure nothing changes.
+  // Changes the values that are given. `max_wr`: room for at least that many
+  // requests; posted requests stay. `limit`: the queue raises an event when it
+  // has fewer requests; 0: no event. On failure nothing changes.
   // INVALID_ARGUMENT: room for 0 requests, for more than the device's limit, or
   // for fewer than are posted; a limit above the queue's size.
   // RESOURCE_EXHAUSTED: memory.
   absl::Status Modify(std::optional<uint32_t> max_wr,
                       std::optional<uint32_t> limit);
-  // Both are from the same moment.
+  // Reads both values at the same moment.
   struct Sizes {
     uint32_t max_wr;
     uint32_t limit;

@@ -25,7 +25,7 @@ namespace {
 
 using Values = std::vector<std::pair<std::string, uint64_t>>;
 
-// `layer`: empty, or of verdicts.
+// `layer`: the layer of verdicts; empty for other lists.
 void Describe(const OpenNic& nic, std::string_view list, std::string_view layer,
               const Values& values, std::string& out) {
   FactWriter facts("stat", out);
@@ -83,8 +83,8 @@ Values ErrorsOf(const Failures& failures) {
   return values;
 }
 
-// Those of less than a microsecond, of less than two, ..: each only what the
-// one before does not count.
+// The numbers of round trips below 1 us, from 1 to 2 us, from 2 to 4 us, and so
+// on.
 Values RoundTripsOf(const cc::RoundTripCounts& trips) {
   Values values;
   for (size_t i = 0; i != trips.counts.size(); ++i) {

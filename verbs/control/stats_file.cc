@@ -20,7 +20,7 @@
 namespace urnic::control {
 namespace {
 
-// "name": value, of a JSON object under construction.
+// Adds "name": value to a JSON object.
 void AddNumber(std::string& object, const std::string& name, uint64_t value) {
   absl::StrAppend(&object, object.empty() ? "" : ", ", "\"", name,
                   "\": ", value);
@@ -45,7 +45,7 @@ std::string CountsObject(const impair::CountValues& counts) {
   return object;
 }
 
-// Ends with a comma; empty if the port has no faults.
+// The member "fault" and a comma; empty if the port has no faults.
 std::string FaultMember(const FaultCounts& c) {
   if (c.out.of(impair::Count::k_offered) == 0 &&
       c.in.of(impair::Count::k_offered) == 0) {
@@ -67,7 +67,7 @@ std::string TerminateObject(const TerminateCounts& counts) {
   return object;
 }
 
-// Ends with a comma; empty if nothing was counted.
+// The member "iwarp" and a comma; empty if nothing was counted.
 std::string IwarpMember(const EngineCounters& c) {
   uint64_t sum = 0;
   ForEachCounter(c.iwarp, [&sum](const char*, uint64_t value, const char*) {
@@ -80,7 +80,8 @@ std::string IwarpMember(const EngineCounters& c) {
                       TerminateObject(c.terminates_received), "}}}, ");
 }
 
-// Ends with a comma; empty if the port has had no queue pair of RoCE.
+// The member "roce" and a comma; empty if the port has had no queue pair of
+// RoCE.
 std::string RoceMember(const EngineCounters& c) {
   if (c.roce_qps == 0) return "";
   return absl::StrCat("\"roce\": {", ObjectOf(c.roce), "}, ");
@@ -95,7 +96,7 @@ std::string VerdictObject(const EngineCounters& c) {
   return object;
 }
 
-// On stderr, because the user expects the file; but only once.
+// Complains on stderr, because the user expects the file, but only once.
 void ComplainOnce(const char* path, int error) {
   static std::atomic<bool> told = false;
   const std::string text =

@@ -2,10 +2,10 @@
 
 // The counters of a device, for reading afterwards.
 //
-// URNIC_STATS=FILE: each device that a process closes, or has open at its
-// exit(), appends one line to the file, a JSON object:
-// If a port has two devices, the line is that of both, and has the name of the
-// one that was used; if both were, or none, of the RoCE device.
+// URNIC_STATS=FILE: each port that a process closes, or has open at its exit(),
+// appends one line to the file, a JSON object. If the port has two devices,
+// "device" is the one that was used; if both or none were used, it is the RoCE
+// device.
 //   {"device": "urnic0", "pid": 1, "program": "ib_write_bw",
 //    "port": {"rx_packets": 1, ..},    ras/metrics/port_counters.def
 //    "fault": {"out": {"offered": 1, ..}, "in": {..}},  only if the port has

@@ -28,7 +28,7 @@ constexpr char kVariable[] = "URNIC_TRACE";
 // How many entries are described at a time.
 constexpr size_t kStep = 256;
 
-// Empty: the number is not one that has a name.
+// Empty: the number has no name.
 template <size_t kNames>
 std::string_view NameIn(const char* const (&names)[kNames], uint64_t number) {
   return number < kNames && names[number] != nullptr ? names[number] : "";
@@ -89,7 +89,8 @@ void AddWord(TracePoint point, std::string_view word, uint64_t value,
   }
 }
 
-// Without a queue pair: the port's first device.
+// The link of the subject; of the port's first device if there is no queue
+// pair.
 std::string LinkOf(const TraceSubject& subject, const OpenNic& nic) {
   if (subject.qpn == 0) return absl::StrCat(nic.name(), "/", kPortNumber);
   return LinkName(nic, subject.iwarp);
@@ -144,7 +145,7 @@ TraceReader::~TraceReader() {
 
 std::optional<uint64_t> TraceReader::Describe(uint64_t number,
                                               std::string& out) const {
-  // Nothing is added meanwhile, so this needs no token.
+  // The trace adds nothing meanwhile, so this needs no token.
   return nic_.engine().trace().Visit(
       number, kStep, [&](const TraceEvent& event) {
         DescribeOne(event, nic_, WallTimeOf(event.at), out);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The trace of a port's engine (ras/trace) as lines of facts: `urnic trace`. Of
-// all devices of the port, in the order of time. Any thread that does not hold
-// the token.
+// The trace of a port's engine (ras/trace) as lines of facts, for `urnic
+// trace`. It includes all devices of the port, in the order of time. Any thread
+// that does not hold the token.
 
 #include <cstdint>
 #include <optional>
@@ -12,8 +12,8 @@ namespace urnic::control {
 
 class OpenNic;
 
-// Reads what the trace has at one moment, a few entries at a time. The engine
-// runs meanwhile, and keeps nothing new until this object is destroyed.
+// Reads the trace as it is at one moment, a few entries at a time. The engine
+// runs meanwhile, but adds no entries until this object is destroyed.
 class TraceReader {
  public:
   explicit TraceReader(OpenNic& nic);
@@ -22,18 +22,18 @@ class TraceReader {
   TraceReader& operator=(const TraceReader&) = delete;
 
   // Appends some lines, from the entry `number` on, and returns the number to
-  // continue from; none: that was all.
+  // continue from; none: there are no more.
   std::optional<uint64_t> Describe(uint64_t number, std::string& out) const;
 
  private:
   OpenNic& nic_;
 };
 
-// A line for each component: its level, and how much the trace has.
+// A line for each component: its level, and how many entries the trace has.
 void DescribeTraceLevels(OpenNic& nic, std::string& out);
 
 // Sets the levels that the user has chosen for this program: URNIC_TRACE, as in
-// SetTraceLevels(). A mistake is told, and changes nothing.
+// SetTraceLevels(). A mistake is reported, and changes nothing.
 void SetChosenTraceLevels(OpenNic& nic);
 
 }  // namespace urnic::control

@@ -1,4 +1,5 @@
-// What `urnic trace` sets and is told, of a loopback device.
+// The levels that `urnic trace` sets, and the answers that it gets, on a
+// loopback device.
 
 #include "verbs/control/trace_facts.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Refusals of a program that has no RNIC open, which could tell of them. The
-// next one that is asked for its errors, or closes, does (NoteUntold() of
-// ring_facts.h).
+// Keeps refusals that happen while a program has no RNIC open to report them.
+// The next RNIC that is asked for its errors, or closes, reports them
+// (NoteUntold() of ring_facts.h).
 //
 // Threads: any.
 
@@ -14,9 +14,9 @@
 
 namespace urnic::control {
 
-// Keeps the last few.
+// Keeps the last few refusals.
 void KeepUntold(ErrorCode code, std::string_view text);
-// Calls `tell` for all, in order, and forgets them.
+// Calls `tell` for all kept refusals, in order, and forgets them.
 void TakeUntold(
     const std::function<void(ErrorCode code, const std::string& text)>& tell);
 

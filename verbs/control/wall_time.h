@@ -1,6 +1,6 @@
 #pragma once
 
-// The time of day of what the engine's clock has timed. Threads: any.
+// Converts times of the engine's clock into the time of day. Threads: any.
 
 #include <atomic>
 #include <cstdint>
@@ -11,16 +11,17 @@
 
 namespace urnic::control {
 
-// How far the wall clock is ahead of the engine's. The same each time, so that
-// something that happened once has one time of day and the order stays,
-// although neither clock is exact and both are never read at once. Only a clock
-// that was set, or has drifted that far, replaces it.
+// How far the wall clock is ahead of the engine's clock. The two clocks are
+// never read at exactly the same moment, so each measurement differs a little.
+// Therefore the offset is kept, so that an event always has the same time of
+// day, and the order of events does not change. It is only replaced if a clock
+// was set, or has drifted by kToleranceNs.
 class ClockOffset {
  public:
   static constexpr int64_t kToleranceNs = 10'000'000;
 
-  // `look` compares the clocks, in nanoseconds. A thread that is interrupted
-  // meanwhile sees too little, never too much.
+  // `look` measures the offset, in nanoseconds. If the thread is interrupted
+  // meanwhile, the result is too small, never too large.
   int64_t Ns(const std::function<int64_t()>& look);
 
  private:
@@ -28,7 +29,7 @@ class ClockOffset {
   std::atomic<int64_t> ns_ = kNone;
 };
 
-// In nanoseconds since 1970. `at`: of the engine's clock.
+// In nanoseconds since 1970. `at`: a time of the engine's clock.
 int64_t WallTimeNow();
 int64_t WallTimeOf(Time at);
 

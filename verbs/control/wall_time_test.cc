@@ -1,4 +1,4 @@
-// What happened once has one time of day, until a clock is set.
+// An event always has the same time of day, until a clock is set.
 
 #include "verbs/control/wall_time.h"
 

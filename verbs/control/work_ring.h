@@ -29,18 +29,18 @@ class WorkRing {
     return base_ + static_cast<size_t>(producer_ & (entries_ - 1)) * stride_;
   }
   void Advance() { ++producer_; }
-  // Takes back the entries since the last Publish(): `producer` is what
-  // producer() was then.
+  // Discards the entries since the last Publish(): `producer` is the value that
+  // producer() had then.
   void Rewind(uint32_t producer) { producer_ = producer; }
 
-  // Hands over the entries since the last call.
+  // Hands the entries since the last call to the RNIC.
   void Publish() {
     std::atomic_ref(indices_->producer)
         .store(producer_, std::memory_order_release);
   }
 
   uint32_t producer() const { return producer_; }
-  // Posted and not taken by the RNIC.
+  // The number of entries that are posted and that the RNIC has not taken.
   uint32_t waiting() const {
     return producer_ -
            std::atomic_ref(indices_->consumer).load(std::memory_order_acquire);

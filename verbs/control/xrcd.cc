@@ -43,7 +43,7 @@ Xrcd::Xrcd(Device& device, uint64_t file_device, uint64_t file_inode, int file)
 Xrcd::~Xrcd() {
   device_.ReturnPdId(id_);
   if (file_ < 0) return;
-  // A program may have closed all of its descriptors, this one included.
+  // A program may have closed all descriptors, including this one.
   struct stat info = {};
   if (fstat(file_, &info) == 0 && info.st_dev == file_device_ &&
       info.st_ino == file_inode_) {

@@ -16,8 +16,8 @@ namespace urnic::control {
 
 class Qp;
 
-// Any thread. The device must outlive it. Within this process, all openings
-// with the same file share one domain.
+// An XRC domain. Any thread. The device must outlive it. Within this process,
+// all Open() calls with the same file share one domain.
 class Xrcd : public Tracked<Xrcd> {
  public:
   // `fd` -1: a private domain. Otherwise the domain of that file. `oflags` are
@@ -36,13 +36,14 @@ class Xrcd : public Tracked<Xrcd> {
   uint32_t id() const { return id_; }
   const Owner& owner() const { return owner_; }
 
-  // The target queue pairs of the domain, by number, for Qp::Open(). Null: it
-  // does not exist, or is being destroyed.
+  // The target queue pairs of the domain, by number, for Qp::Open().
+  // FindTarget() returns null if the target does not exist or is being
+  // destroyed.
   void AddTarget(uint32_t number, const std::weak_ptr<Qp>& qp);
   void RemoveTarget(uint32_t number);
   std::shared_ptr<Qp> FindTarget(uint32_t number);
 
-  // Held by each object that belongs to the domain.
+  // Each object that belongs to the domain holds a reference.
   void Ref() { ++users_; }
   void Unref() { --users_; }
   bool in_use() const { return users_ != 0; }
@@ -54,7 +55,7 @@ class Xrcd : public Tracked<Xrcd> {
   const uint32_t id_;
   const uint64_t file_device_;
   const uint64_t file_inode_;
-  const int file_;  // ours; -1: none
+  const int file_;  // our descriptor; -1: none
   const Owner owner_;
   std::atomic<int> users_{0};
   std::mutex targets_mutex_;

@@ -117,15 +117,15 @@ uint32_t AsyncEvents::DropFromPipe(uint64_t element) {
   int unread = 0;
   if (ioctl(own_fd_, FIONREAD, &unread) != 0 || unread == 0) return 0;
   std::vector<Event> events(static_cast<size_t>(unread) / sizeof(Event));
-  // In one piece, so that another thread that reads meanwhile gets none of them
-  // out of order.
+  // Read all at once, so that another thread that reads meanwhile does not get
+  // events out of order.
   const ssize_t bytes =
       read(own_fd_, events.data(), events.size() * sizeof(Event));
   if (bytes <= 0) return 0;  // the program has read them
   events.resize(static_cast<size_t>(bytes) / sizeof(Event));
   const size_t dropped = std::erase_if(
       events, [=](const Event& event) { return event.element == element; });
-  // They fit: they have just left it.
+  // They fit, because they have just been read from the pipe.
   for (size_t i = 0; i < events.size(); i += kChunk)
     Write(&events[i], std::min(kChunk, events.size() - i));
   return static_cast<uint32_t>(dropped);
@@ -154,7 +154,7 @@ void AsyncEvents::StartThread() {
     control::DebugLog(
         "the thread for asynchronous events cannot start (limit of threads?): "
         "unread events wait for the next one");
-    // One more chance: what the program has read meanwhile has made room.
+    // Try once more: the program may have read meanwhile, which makes room.
     Move();
     return;
   }

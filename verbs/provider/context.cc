@@ -196,7 +196,7 @@ void Context::EndAll(ibv_context* ibv) {
 
 template <typename T>
 void Context::DeleteAll(Set<T>& objects) {
-  // Not those that were written over.
+  // Except for overwritten objects.
   std::erase_if(objects, [](const auto& entry) {
     if (HealthOf(entry.first) != Health::kEnded) return false;
     MarkedSlab<T>::Of().Delete(entry.first);

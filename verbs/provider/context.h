@@ -1,7 +1,7 @@
 #pragma once
 
-// An open device, as a program sees it: what it has created, and where its
-// events go. One per ibv_open_device().
+// An open device, as a program sees it: the objects that the program has
+// created, and the target of its events. One per ibv_open_device().
 
 #include <atomic>
 #include <cerrno>
@@ -43,18 +43,19 @@ class Context final : public control::EventSink {
     SetOf(object).emplace(object, number);
     MarkedSlab<T>::Begin(object);
   }
-  // The two steps of an object's end. After End() no verb begins to use the
+  // An object is destroyed in two steps. After End() no verb begins to use the
   // object, and no other thread is inside one that does. False: another thread
-  // ends the object. Then its parts are destroyed, and Delete() forgets it and
-  // gives its memory back.
+  // is destroying the object. Then the caller destroys its parts, and Delete()
+  // forgets the object and frees its memory.
   template <typename T>
   bool End(T* object) {
     if (!MarkedSlab<T>::End(object)) return false;
     AwaitOthersOutside(static_cast<const void*>(object));
     return true;
   }
-  // End() of an object that others may use: 0, or EINVAL if it was false.
-  // EBUSY: something was made with it just before; then it goes on.
+  // End() of an object that others may use. 0, or EINVAL if End() returned
+  // false. EBUSY: another object that uses it has just been made; then it
+  // stays.
   template <typename T, typename InUse>
   int EndIfUnused(T* object, InUse&& in_use) {
     if (!End(object)) return EINVAL;
@@ -70,19 +71,21 @@ class Context final : public control::EventSink {
     }
     MarkedSlab<T>::Of().Delete(object);
   }
-  // For ibv_close_device(): nobody begins to use an object any more, and no
+  // For ibv_close_device(). Afterwards no verb begins to use an object, and no
   // other thread is inside a verb of this context, `ibv`, or of its objects.
   void EndAll(ibv_context* ibv);
-  // Whether everything may be destroyed: nothing was written over, and no
-  // thread waits in a destroying verb.
+  // Whether all objects may be destroyed: none was overwritten, and no thread
+  // waits in a destroying verb.
   bool MayDestroyAll() const { return !has_fenced_ && waits_ == 0; }
-  // Otherwise: destroys what nothing else uses, queue pairs and regions above
-  // all, so that peers find no memory any more. The rest stays.
+  // Otherwise: destroys the objects that no other object uses, above all queue
+  // pairs and regions, so that peers cannot access memory any more. All others
+  // stay.
   void DestroyWhatMayBe();
 
-  // For destroying verbs, as the kernel's do: waits until the program has
-  // acknowledged its events. `done()` is asked under `mutex`, whenever `cond`
-  // is signalled. `whose`, as in "qp 17", is named if it takes long.
+  // Destroying verbs wait here, as the kernel's do, until the program has
+  // acknowledged the events of an object: until `done()`, which is called under
+  // `mutex` whenever `cond` is signalled. `whose`, as in "qp 17", names the
+  // object in a report if this takes long.
   template <typename Done>
   void AwaitAcknowledged(pthread_mutex_t* mutex, pthread_cond_t* cond,
                          const std::string& whose, Done&& done) {
@@ -92,9 +95,11 @@ class Context final : public control::EventSink {
     pthread_mutex_unlock(mutex);
   }
 
-  // As given to Add(), of an object that need not be intact; 0: unknown.
+  // The number that Add() got for the object, which need not be intact; 0:
+  // unknown.
   uint32_t NumberOf(const void* object);
-  // An object was written over; `number`: its queue pair, which stops, or 0.
+  // The program has overwritten an object. `number`: its queue pair, which
+  // fails, or 0.
   void Fence(const void* object, uint32_t number);
 
   void OnCompletion(control::Cq& cq) override;
@@ -122,7 +127,8 @@ class Context final : public control::EventSink {
   Set<CompletionQueueHandle>& SetOf(CompletionQueueHandle*) { return cqs_; }
   Set<QueuePair>& SetOf(QueuePair*) { return qps_; }
 
-  // While it exists, this thread waits for the program, and is outside.
+  // While it exists, this thread waits for the program, and does not count as
+  // inside a verb.
   class Wait {
    public:
     Wait(Context& context, const std::string& whose)
@@ -132,7 +138,7 @@ class Context final : public control::EventSink {
     ~Wait();
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
-    // It has waited for long.
+    // Reports that the thread has waited long.
     void Tell() const;
 
    private:
@@ -141,14 +147,14 @@ class Context final : public control::EventSink {
     mutable uint64_t offence_ = 0;
     const Absence outside_;
   };
-  // For a second at most, until the wait is told of.
+  // Waits once. Until the wait was reported, for a second at most.
   static void WaitOnce(pthread_mutex_t* mutex, pthread_cond_t* cond,
                        const Wait& wait);
 
   std::shared_ptr<control::Device> device_;
   AsyncEvents events_;
   // Returns when no other thread is inside a verb of `object`, or makes an
-  // object in this context. Names those that are for long.
+  // object in this context. Reports threads that stay long.
   void AwaitOthersOutside(const void* object);
   template <typename T>
   void EndAllOf(Set<T>& objects, ibv_context* ibv);
@@ -173,10 +179,10 @@ class Context final : public control::EventSink {
 
 // The preload's interface, or nullptr without it.
 const urnic_preload_api* Preload();
-// The functions of it that the device needs.
+// The functions of the preload that the device needs.
 control::ProgramHooks PreloadHooks();
 
-// The end of libibverbs' verbs_context, with ours behind it.
+// The end of libibverbs' verbs_context, followed by our members.
 struct ContextMemory {
   ibv_context ibv;
   Context* context;

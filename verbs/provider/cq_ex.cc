@@ -46,7 +46,7 @@ int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
     return errno = WhyNot(inside, &handle->cq, "start_poll");
   if (attr != nullptr && attr->comp_mask != 0)
     return errno = RefuseMask(*handle, attr->comp_mask);
-  // In a signal handler, between the two calls of its thread.
+  // A signal handler calls this between start_poll and end_poll of its thread.
   if (IsOwnBatch(*handle)) return errno = EDEADLK;
   if (handle->batch_lock != nullptr) handle->batch_lock->Lock();
   handle->poller.store(ThisThread(), std::memory_order_relaxed);
@@ -77,7 +77,7 @@ auto Read(ibv_cq_ex* cq) {
   return CompletionQueueHandle::From(cq)->current.*kField;
 }
 uint32_t ReadSlid(ibv_cq_ex* cq) { return Read<&ibv_wc::slid>(cq); }
-// In a union with the key that a peer has invalidated.
+// The field is in a union with the key that a peer has invalidated.
 __be32 ReadImmData(ibv_cq_ex* cq) { return Read<&ibv_wc::imm_data>(cq); }
 
 uint64_t ReadTime(ibv_cq_ex* cq) {

@@ -16,8 +16,8 @@ namespace urnic::provider {
 
 namespace {
 
-// What the program has left at the object and beside it, for the snapshot: 32
-// bytes a line. Of a long one, the beginning and the end.
+// A dump of the damaged object and its surroundings, for the snapshot: 32 bytes
+// a line. For a long object, only the beginning and the end.
 std::string DumpOf(const Suspect& suspect) {
   constexpr size_t kLine = 32;
   constexpr size_t kMost = 64 * kLine;
@@ -31,7 +31,7 @@ std::string DumpOf(const Suspect& suspect) {
     FactWriter facts("memory", lines);
     facts.AddHex("addr", reinterpret_cast<uintptr_t>(at));
     std::string line(at, std::min(at + kLine, end));
-    // The mark of a fenced object stands there by now.
+    // By now this place has the mark of a fenced object.
     if (at == begin) std::memcpy(line.data(), &suspect.found, sizeof(uint64_t));
     std::string bytes;
     for (const char byte : line) {
@@ -116,7 +116,7 @@ int RefuseSuspect(const Suspect& suspect, const char* verb) {
       break;
   }
   const uint32_t qpn = failure.qpn;
-  // First: what is damaged is not to be trusted.
+  // This comes first, because a damaged object cannot be trusted.
   context.device().NoteMisuse(std::move(failure));
   if (suspect.health == Health::kDamaged) context.Fence(suspect.handle, qpn);
   return error;

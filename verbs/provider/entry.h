@@ -1,14 +1,14 @@
 #pragma once
 
-// What each verb does first (document E 5.1.2 to 5.1.4): it notes that its
-// thread is inside, and looks at the marks of the objects that it was given. A
-// call is refused, instead of crashing,
-//   EIO      in a forked child, and for an object that the program has written
-//            over: its queue pair fails, and the rest runs on
+// The first steps of each verb (document E 5.1.2 to 5.1.4): it records that its
+// thread is inside, and checks the marks of its objects. Instead of crashing,
+// it refuses a call with
+//   EIO      in a forked child, and for an object that the program has
+//            overwritten: its queue pair fails, and all others continue
 //   EDEADLK  inside another verb, as in a signal handler
 //   EINVAL   for an object that was destroyed
-// Posting and polling look at the mark before the object, on a cache line that
-// libibverbs has just read; the other verbs look at both marks.
+// Posting and polling check the mark before the object, on a cache line that
+// libibverbs has just read; the other verbs check both marks.
 
 #include <cerrno>
 #include <cstdint>
@@ -21,23 +21,24 @@
 
 namespace urnic::provider {
 
-// Where a thread is, for Presence: in an object, or in a context, whose address
-// is made odd.
+// Names the place of a thread for Presence: an object, or a context, whose
+// address is made odd.
 inline const void* SpotOf(const ibv_context* context) {
   return reinterpret_cast<const char*>(context) + 1;
 }
 inline const void* SpotOf(const void* object) { return object; }
-// Verbs that make an object use several; they are in a spot of their context
-// for which whoever ends an object waits as well.
+// The place of verbs that make an object, and so use several others: a second
+// place of their context. A verb that destroys an object waits for threads
+// there, too.
 inline const void* CreatorSpotOf(const ibv_context* context) {
   return reinterpret_cast<const char*>(context) + 3;
 }
 inline bool IsContext(const void* where) {
   return (reinterpret_cast<uintptr_t>(where) & 1) != 0;
 }
-// Of an object, which begins with it. Its memory is never given back, but it
-// may just become another object: who asks for a thread that was inside asks
-// again.
+// The context of an object, which begins with that pointer. The memory of
+// objects is never unmapped, but may just become another object, so a caller
+// that asks on behalf of a thread inside must check again.
 [[gnu::no_sanitize_thread]] inline const ibv_context* ContextAt(
     const void* object) {
   const ibv_context* context;
@@ -45,16 +46,15 @@ inline bool IsContext(const void* where) {
   return context;
 }
 
-// An object, or a part of a queue pair's block, whose marks are not those of an
-// intact one.
+// An object, or a part of a queue pair's block, whose marks are damaged.
 struct Suspect {
   ibv_context* context;
   Health health;
-  const void* handle;  // the program's
+  const void* handle;  // the program's pointer
   const void* object;
   size_t bytes;
   Marks marks;
-  uint64_t found;  // before it, if it is damaged
+  uint64_t found;  // the damaged mark before it
 };
 
 // The damaged part of the object's block, if it has one.
@@ -63,12 +63,12 @@ inline const MarkedBlock::Part* FindDamagedPart(const QueuePair* qp) {
 }
 inline const MarkedBlock::Part* FindDamagedPart(const void*) { return nullptr; }
 
-// Tells `urnic show error` of it, once fences it off, and returns the errno of
-// the verb.
+// Reports the damage to `urnic show error`, fences the object off the first
+// time, and returns the errno of the verb.
 [[gnu::cold, gnu::noinline]] int RefuseSuspect(const Suspect& suspect,
                                                const char* verb);
 
-// Fences the queue pair off: this part of it is damaged.
+// Fences the queue pair off, because this part of it is damaged.
 void SuspectPart(const MarkedBlock::Part& part, const void* object,
                  Suspect& suspect);
 
@@ -87,7 +87,7 @@ Suspect SuspectOf(T* object, ibv_context* context) {
   return suspect;
 }
 
-// The marks of the object and of all its parts are there.
+// Whether the marks of the object and of all its parts are intact.
 template <typename T>
 bool IsWhole(const T* object) {
   return HealthOf(object) == Health::kIntact &&
@@ -103,7 +103,7 @@ inline bool MayUse(const Presence& inside, const QueuePair* qp) {
   return inside && HasStartMark(qp) &&
          control::Qp::HasStartMark(qp->control.get());
 }
-// The errno of a verb that may not use `object`, which is libibverbs'.
+// The errno of a verb that may not use `object`, a struct of libibverbs.
 template <IbvObject Ibv>
 [[gnu::cold, gnu::noinline]] int WhyNot(const Presence& inside, Ibv* object,
                                         const char* verb) {
@@ -112,16 +112,16 @@ template <IbvObject Ibv>
   return RefuseSuspect(SuspectOf(Ours(object), object->context), verb);
 }
 
-// For all other verbs: 0 for no object, for an intact one, and for a context,
-// which has no marks; otherwise the errno. `context`: of the verb, since that
-// of the object may be gone.
+// For all other verbs: 0 for a null pointer, for an intact object, and for a
+// context, which has no marks; otherwise the errno. `context`: that of the
+// verb, because that of the object may be gone.
 inline int Inspect(ibv_context*, const char*, ibv_context*) { return 0; }
 template <IbvObject Ibv>
 int Inspect(ibv_context* context, const char* verb, Ibv* object) {
   if (object == nullptr || IsWhole(Ours(object))) return 0;
   return RefuseSuspect(SuspectOf(Ours(object), context), verb);
 }
-// The first errno among them.
+// The first errno of the objects, or 0.
 template <typename... Objects>
 int InspectAll(ibv_context* context, const char* verb, Objects*... objects) {
   int error = 0;

@@ -34,8 +34,8 @@ struct Image {
 };
 constinit Image g_image;
 
-// A failure or an unfinished load of the parent says nothing about this
-// process, so both are kept with the id of their process.
+// A failure or an unfinished load of the parent does not concern this process,
+// so both are stored with the id of their process.
 constinit std::atomic<const Entry*> g_entry{nullptr};
 constinit std::atomic<pid_t> g_loading{0};
 constinit std::atomic<pid_t> g_failed{0};

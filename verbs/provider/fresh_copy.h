@@ -27,18 +27,19 @@ struct Entry {
   const urnic_rdma_cm_device* rdma_cm;
 };
 
-// The only symbol that a copy is used through, by this name.
+// The name of the only symbol through which a copy is used.
 #define URNIC_PROVIDER_ENTRY urnic_provider_entry_v1
 extern "C" const Entry URNIC_PROVIDER_ENTRY;
 
-// Call it while this library is being loaded: keeps its file for copies. True
-// if this is such a copy itself. Then it is not registered, and objects of the
-// parent are left alone.
+// Call this while the library is being loaded: keeps its file for copies. True
+// if the library is such a copy itself. Then it must not be registered, and
+// must not touch objects of the parent.
 bool KeepOrBeFreshCopy();
 
-// The copy that serves this forked child, loaded by the first call. nullptr if
-// that failed, also from later calls, after a message on stderr. Takes about 10
-// ms and 7 MB. Any thread, also in a child that was forked during such a call.
+// The copy that serves this forked child; the first call loads it. If that
+// fails, it prints a message on stderr, and all calls return nullptr. Takes
+// about 10 ms and 7 MB. Any thread, also in a child that was forked during such
+// a call.
 const Entry* FreshCopy();
 
 }  // namespace urnic::provider

@@ -25,7 +25,7 @@ struct Library {
                                   verbs_context* offset, uint32_t driver_id);
   // Closes cmd_fd and async_fd; the structure stays the caller's.
   void (*uninit_context)(verbs_context* context);
-  // Copies what is not null of a table in the library's own order.
+  // Copies the non-null entries of a table in the library's own order.
   void (*set_ops)(verbs_context* context, const Operation* operations);
 };
 constinit Library g_library = {};
@@ -55,8 +55,8 @@ size_t BytesBeforePublicPart() {
 }  // namespace
 
 bool FindLibrary() {
-  // The one that this plugin is linked to, as the loader has found it. Not
-  // RTLD_DEFAULT: programs such as NCCL load the library for themselves.
+  // The library that the loader has found for this plugin. RTLD_DEFAULT would
+  // not do, because programs such as NCCL load another one for themselves.
   void* library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
   urnic_verbs_version version = {};
   bool found = false;

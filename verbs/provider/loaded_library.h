@@ -1,8 +1,9 @@
 #pragma once
 
-// The libibverbs that has loaded us. Its private functions are found by name at
-// run time: a library with another private number has them under another symbol
-// version, and the loader would refuse a plugin that is linked to them.
+// The libibverbs that has loaded us. Its private functions are looked up by
+// name at run time, because a library with another private number has them
+// under another symbol version, and the loader would refuse a plugin that is
+// linked to them.
 
 #include "verbs/provider/private_interface.h"
 

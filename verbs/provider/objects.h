@@ -1,8 +1,8 @@
 #pragma once
 
 // The objects to which a program holds pointers: libibverbs' struct first, then
-// ours. Only this file casts between the two. They lie in slabs between marks
-// (ras/marks), at eight bytes behind the beginning of a cache line.
+// our members. Only this file casts between the two. The objects are in slabs
+// between marks (ras/marks), eight bytes after the beginning of a cache line.
 
 #include <atomic>
 #include <cstdint>
@@ -61,8 +61,8 @@ class ProgramAllocator final : public control::QueueAllocator {
                      ? attr.pd_context
                      : nullptr) {}
 
-  // The resource type, which is the provider's choice
-  // (ibv_alloc_parent_domain(3)), says for which kind of queue the memory is.
+  // The resource type, which the provider may choose
+  // (ibv_alloc_parent_domain(3)), tells the program the kind of queue.
   void* Allocate(size_t bytes, size_t alignment, Use use) override {
     const Absence outside;  // the program's code may call verbs
     return alloc_(domain_, context_, bytes, alignment,
@@ -91,7 +91,7 @@ struct ProtectionDomain {
   ProtectionDomain* parent = nullptr;
   ThreadDomain* thread_domain = nullptr;
   std::unique_ptr<ProgramAllocator> allocator;
-  std::atomic<int> users = 0;  // of this alias, with parent domains
+  std::atomic<int> users = 0;  // of this alias, including parent domains
 
   control::Pd& control() { return parent != nullptr ? *parent->own : *own; }
   static ProtectionDomain* From(ibv_pd* pd) {
@@ -163,7 +163,7 @@ struct CompletionQueueHandle {
   };
   Context* context = nullptr;
   std::unique_ptr<control::Cq> control;
-  // The engine of the device, for each poll.
+  // The engine of the device, which each poll needs.
   Engine* engine = nullptr;
   int channel_fd = -1;
   // Events that the program has read or will read; written under the engine's
@@ -171,10 +171,10 @@ struct CompletionQueueHandle {
   std::atomic<uint32_t> comp_events = 0;
   std::atomic<uint32_t> async_events = 0;
 
-  // Extended CQs only. The completion between start_poll and end_poll. The lock
-  // is held from the one to the other. It only excludes other threads of the
-  // program; nothing else waits for it.
-  ProtectionDomain* domain = nullptr;  // the parent domain it was created in
+  // Extended CQs only. The current completion between start_poll and end_poll.
+  // The lock is held from start_poll to end_poll. It only excludes other
+  // threads of the program; nothing else waits for it.
+  ProtectionDomain* domain = nullptr;  // the parent domain of its creation
   control::SpinLock batch_lock_storage;
   control::SpinLock* batch_lock = nullptr;  // null: single-threaded
   // The thread between start_poll and end_poll; 0: there is none.
@@ -208,14 +208,14 @@ struct MemoryWindow {
 };
 
 // The list of work requests that a program builds by calls between ibv_wr_start
-// and ibv_wr_complete. Under the lock of the send queue.
+// and ibv_wr_complete. Protected by the lock of the send queue.
 struct WorkList {
   uint32_t begin = 0;            // the ring's producer index at the start
-  int error = 0;                 // the first one; later calls do nothing
+  int error = 0;                 // the first error; later calls do nothing
   const char* why = "";          // the error in words
   urnic_sq_wqe* last = nullptr;  // the request that setters apply to
-  // Lists that a signal handler of the same thread began meanwhile. They are
-  // refused, and nothing of them is built.
+  // The number of lists that a signal handler of the same thread has begun
+  // meanwhile. They are refused, and their requests are not built.
   uint32_t nested = 0;
 };
 
@@ -225,24 +225,24 @@ struct QueuePair {
   ibv_qp qp = {};
   uint8_t end_of_qp_ex[kQpExBytesMax - sizeof(ibv_qp)] = {};
   control::Qp::Posting* posting = nullptr;  // of *control
-  std::shared_ptr<control::Qp> control;     // XRC targets may have several
+  std::shared_ptr<control::Qp> control;     // shared by openers of XRC targets
   Context* context = nullptr;
   ProtectionDomain* domain = nullptr;  // null: XRC target
   XrcDomain* xrc_domain = nullptr;     // XRC target
   int sq_sig_all = 0;
   std::atomic<uint32_t> async_events = 0;
-  // Of *control, which may be damaged.
+  // Copies of members of *control, which may be damaged.
   const uint8_t* block = nullptr;
   MarkedBlock parts;
   WorkList list;  // extended ones only
-  // The thread that builds the list; 0: none does. Any thread reads it.
+  // The thread that builds the list; 0: none. Any thread reads it.
   std::atomic<uintptr_t> builder = 0;
 
   QueuePair() = default;
   ~QueuePair() { LetGo(); }
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
-  // No more events follow.
+  // Afterwards there are no more events.
   void LetGo() {
     if (control != nullptr && xrc_domain != nullptr) control->Close(this);
     control.reset();
@@ -255,8 +255,8 @@ struct QueuePair {
 };
 static_assert(offsetof(QueuePair, posting) == kQpExBytesMax);
 
-// The lock of a send queue, for a scope; see OptionalLock. False: this thread
-// holds it already, because it builds a list.
+// Holds the lock of a send queue for a scope; see OptionalLock. False: this
+// thread holds the lock already, because it builds a list.
 class SendLock {
  public:
   explicit SendLock(QueuePair& qp) : lock_(qp.posting->sq_lock) {
@@ -270,7 +270,7 @@ class SendLock {
   SendLock(const SendLock&) = delete;
   SendLock& operator=(const SendLock&) = delete;
   explicit operator bool() const { return holds_; }
-  // The list that is built keeps it.
+  // The lock stays held after the scope, for the list that is being built.
   void Keep() { holds_ = false; }
 
  private:
@@ -278,7 +278,7 @@ class SendLock {
   bool holds_ = true;
 };
 
-// An object that the program has not been given yet.
+// Deletes an object that the program does not know yet.
 template <typename T>
 struct SlabDeleter {
   void operator()(T* object) const { MarkedSlab<T>::Of().Delete(object); }
@@ -290,7 +290,7 @@ Handle<T> MakeHandle() {
   return Handle<T>(MarkedSlab<T>::Of().New());
 }
 
-// Which of ours a struct of libibverbs begins.
+// The type of our object that begins with a struct of libibverbs.
 template <typename Ibv>
 struct ObjectOf;
 template <>
@@ -319,7 +319,7 @@ concept IbvObject = requires {
   typename ObjectOf<T>::type;
 };
 
-// Ours of libibverbs' struct, which begins it. It need not be intact.
+// Our object that begins with this struct of libibverbs. It need not be intact.
 template <IbvObject Ibv>
 typename ObjectOf<Ibv>::type* Ours(const Ibv* object) {
   return reinterpret_cast<typename ObjectOf<Ibv>::type*>(

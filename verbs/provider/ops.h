@@ -2,8 +2,8 @@
 
 // The provider's operations, by file. Any thread. They return what libibverbs
 // expects: 0 or an errno, or a pointer (nullptr with errno). Programs call them
-// through verb.h, which refuses what entry.h says, and sets errno whenever one
-// fails.
+// through verb.h, which makes the checks of entry.h, and sets errno on each
+// failure.
 
 #include <cerrno>
 #include <string>
@@ -15,8 +15,8 @@
 
 namespace urnic::provider {
 
-// Where struct ibv_qp_ex ends in the libibverbs that has loaded us, found by
-// trying (qp_ex.cc); 0: unknown.
+// The size of struct ibv_qp_ex in the libibverbs that has loaded us, found by a
+// trial (qp_ex.cc); 0: unknown.
 size_t QpExBytes();
 
 // query.cc
@@ -60,7 +60,7 @@ int DeallocMw(ibv_mw* mw);
 
 // srq_ops.cc
 ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attr);
-// Basic ones and XRC; EOPNOTSUPP: tag matching.
+// Basic and XRC queues; EOPNOTSUPP: tag matching.
 ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* attr);
 int GetSrqNum(ibv_srq* srq, uint32_t* number);
 // EAGAIN: the file has no domain, and O_CREAT is not set. EINVAL: it has one,
@@ -74,8 +74,8 @@ int DestroySrq(ibv_srq* srq);
 // cq_ops.cc
 ibv_cq* CreateCq(ibv_context* context, int cqe, ibv_comp_channel* channel,
                  int comp_vector);
-// Shared by both ways to create a queue. Returns the queue as requested (except
-// for events and user, which are ours), or nullptr with errno.
+// Shared by both ways to create a queue. Returns the queue as requested (but
+// sets its own `events` and `user`), or nullptr with errno.
 CompletionQueueHandle* MakeCq(ibv_context* context, control::CqRequest request,
                               ibv_comp_channel* channel);
 int DestroyCq(ibv_cq* cq);
@@ -85,14 +85,14 @@ int ModifyCq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 
 // cq_ex.cc
 //
-// With the standard fields of a completion and its time. EOPNOTSUPP: VLANs,
+// Supports the standard fields of a completion and its time. EOPNOTSUPP: VLANs,
 // flow tags, tag matching. EINVAL: sizes and vectors as for CreateCq, or a
-// domain that is not a parent domain here. There is no lock if the program says
-// that one thread uses the queue, by the flag or by a parent domain with a
-// thread domain.
+// domain that is not a parent domain of this device. There is no lock if the
+// program says that one thread uses the queue, by the flag or by a parent
+// domain with a thread domain.
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attr);
-// Before a queue is destroyed: ends the batch that this thread polls from it,
-// if it does, so that no other waits for its lock.
+// Call this before a queue is destroyed. If this thread is polling a batch from
+// it, ends the batch, so that no other thread waits for its lock.
 void EndOwnBatch(CompletionQueueHandle& handle);
 
 // poll.cc
@@ -106,7 +106,7 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attr);
 // instead of `pd`.
 ibv_qp* MakeQp(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd,
                ibv_qp_init_attr* attr);
-// Completes a new or opened queue pair. From now on it belongs to the program.
+// Finishes a new or opened queue pair, which then belongs to the program.
 ibv_qp* Keep(ibv_context* context, Handle<QueuePair> handle);
 // Opens an existing XRC target of the domain. EINVAL: the domain has no such
 // queue pair, or belongs to another context. EOPNOTSUPP: unknown masks and
@@ -116,7 +116,7 @@ int ModifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int mask,
             ibv_qp_init_attr* init_attr);
 int DestroyQp(ibv_qp* qp);
-// There are no such options: the vendor is 0, and no other value can be set.
+// There are no ECE options: the vendor is 0, and no other value can be set.
 int QueryEce(ibv_qp* qp, ibv_ece* ece);
 int SetEce(ibv_qp* qp, ibv_ece* ece);
 int AttachMcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid);
@@ -126,11 +126,11 @@ control::AddressVector VectorOf(const ibv_ah_attr& attr);
 
 // qp_ex.cc
 //
-// With comp_mask PD, SEND_OPS_FLAGS and CREATE_FLAGS (of which there are none).
+// Supports comp_mask PD, SEND_OPS_FLAGS and CREATE_FLAGS (but no such flags).
 // EOPNOTSUPP: other masks, operations that the service does not have.
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attr);
-// Before a queue pair is destroyed: takes back the list that this thread builds
-// on it, if it does, so that no other waits for its lock.
+// Call this before a queue pair is destroyed. If this thread is building a list
+// on it, discards the list, so that no other thread waits for its lock.
 void EndOwnList(QueuePair& qp);
 
 // post.cc
@@ -146,29 +146,30 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 // uses a shared queue; ENOMEM when full.
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
-// Type 1: the window's key changes. As post_send. (EPERM is libibverbs' own,
-// for two ibv_pd that are not the same pointer.)
+// For windows of type 1: the window's key changes. Errnos as for post_send.
+// (libibverbs itself returns EPERM if the two ibv_pd are different pointers.)
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 
-// Shared by the two ways of posting. 0 or EINVAL for a request to bind one of
-// type 2, EPERM if window and region are of different domains.
+// Shared by the two ways of posting, for windows of type 2. 0; EINVAL; or EPERM
+// if window and region belong to different domains.
 int WriteBind(ibv_mw* mw, uint32_t new_key, const ibv_mw_bind_info& info,
               urnic_sq_wqe* wqe);
-// What WriteBind() means by its errno.
+// The reason for an errno of WriteBind(), in words.
 const char* WhyNoBind(int error);
-// Whether a call that posts was refused for a mistake of the program. A full
-// queue is none, since programs post until then; a forked child has no device;
-// and of a device that fails everyone knows.
+// Whether a call that posts was refused for a mistake of the program. These do
+// not count: a full queue, because programs post until then; a forked child,
+// which has no device; and a failing device, which is reported in other ways.
 inline bool IsMistake(int error) {
   return error != ENOMEM && error != EIO && error != EBUSY;
 }
-// Tells `urnic show error` and the logs of one. `failure` says whose call it
-// was. REQUIRES: IsMistake(error)
+// Reports such a mistake to `urnic show error` and the logs. `failure` names
+// the object of the call. REQUIRES: IsMistake(error)
 void NoteRefusedPost(int error, ibv_context* context, Failure failure,
                      std::string why);
-// 0, or why nothing can be posted. EBUSY: the device fails. EINVAL: the queue
-// pair is not in the state for it. One that failed by itself takes requests in
-// any state but RESET, and flushes them. REQUIRES: no spin lock is held.
+// 0, or the errno if posting is not possible. EBUSY: the device fails. EINVAL:
+// the state of the queue pair does not allow it. A queue pair that failed by
+// itself accepts requests in any state but RESET, and flushes them. REQUIRES:
+// no spin lock is held.
 inline int WhyNoPost(const std::atomic<bool>& may,
                      control::Qp::Posting& posting) {
   if (control::IsFailing(*posting.mailbox)) return EBUSY;
@@ -179,14 +180,14 @@ inline int WhyNoPost(const std::atomic<bool>& may,
              : EINVAL;
 }
 
-// Returns the errno of a control call, 0 for OK. If the call was refused, notes
-// it with its code and message (Failures) and writes it to the debug log.
+// Returns the errno of a control call, 0 for OK. If the call was refused,
+// records its code and message (Failures) and writes them to the debug log.
 int Fail(ibv_context* context, const absl::Status& status);
 // The same, but sets errno.
 std::nullptr_t FailNull(ibv_context* context, const absl::Status& status);
 std::nullptr_t FailNull(int error);
-// Of a verb that destroys an object while another thread destroys it (EINVAL),
-// or makes something with it (EBUSY). Returns the error.
+// For a verb that destroys an object while another thread destroys it (EINVAL),
+// or makes another object with it (EBUSY). Returns the error.
 int FailEnding(ibv_context* context, const char* verb, int error = EINVAL);
 
 }  // namespace urnic::provider

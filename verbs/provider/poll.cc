@@ -55,8 +55,8 @@ inline uint32_t Poll(CompletionQueueHandle& handle, uint32_t wanted,
                      Out&& out) {
   control::Cq::Polling& polling = handle.control->polling();
   uint32_t found = Take(polling, wanted, out);
-  // The engine also runs if some were found: it sends the acknowledgement of
-  // what the program was given last, for which the peer may be waiting.
+  // The engine also runs if some completions were found: it sends the
+  // acknowledgement for the previous ones, for which the peer may be waiting.
   const uint32_t polls =
       polling.polls_since_progress.load(std::memory_order_relaxed) + 1;
   if (found == wanted && polls < kPollsPerProgress) {
@@ -83,7 +83,7 @@ int PollCq(ibv_cq* cq, int entries, ibv_wc* wc) {
   uint32_t found = Poll(*handle, static_cast<uint32_t>(entries), translate);
   control::Cq::Polling& polling = handle->control->polling();
   if (found == 0 && control::HasFailed(*polling.mailbox)) {
-    // What was flushed before that could be seen.
+    // Requests that were flushed before the device failed are visible by now.
     found = Take(polling, static_cast<uint32_t>(entries), translate);
     if (found == 0) {
       errno = EBUSY;

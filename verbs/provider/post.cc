@@ -147,8 +147,8 @@ inline int WriteRecv(uint32_t max_sge, const ibv_recv_wr& wr, uint8_t* entry) {
   return 0;
 }
 
-// Writes the list into the ring and hands it over. Returns 0, or the errno at
-// which it stopped, with `wr` left at that request.
+// Writes the list into the ring and publishes it. Returns 0, or the errno of
+// the request at which it stopped, to which `wr` then points.
 template <typename Wr, typename Write>
 inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
   const uint32_t before = ring.producer();
@@ -163,7 +163,7 @@ inline int Fill(control::WorkRing& ring, Wr*& wr, Write&& write) {
   return error;
 }
 
-// What is wrong with a request, in words.
+// The reason for refusing a request, in words.
 std::string WhyRefused(const Posting& posting, const ibv_send_wr& wr) {
   const uint32_t opcode = Number(wr.opcode);
   if (!posting.may_send.load(std::memory_order_relaxed))

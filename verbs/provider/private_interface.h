@@ -2,15 +2,15 @@
 
 // The private interface between libibverbs and its providers, as of rdma-core
 // 36 to 65 (file suffixes "-rdmav34" to "-rdmav65"). rdma-core ships no header
-// for it, so it is declared here, as far as this provider uses it, from its
+// for it, so the parts that this provider uses are declared here, from their
 // binary layout.
 //
 // Within that range three things have changed: the operations, which are sorted
 // by name and so move with each new one (kAddedOperations); the size of struct
 // verbs_context (VerbsContextBytes()); and that of struct ibv_qp_ex
-// (kQpExBytesMax). Releases are told apart by their newest public symbols,
-// IBVERBS_1.<minor>; loaded_library.h keeps others away, because a wrong layout
-// would corrupt memory without a word.
+// (kQpExBytesMax). Releases are identified by their newest public symbols,
+// IBVERBS_1.<minor>; loaded_library.h refuses others, because a wrong layout
+// would silently corrupt memory.
 
 #include <infiniband/verbs.h>
 
@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <ctime>
 
-// What libibverbs found in sysfs about a device. We do not use it.
+// The data of libibverbs about a device in sysfs. We do not use it.
 struct verbs_sysfs_dev;
 struct verbs_device_ops;
 
@@ -34,12 +34,12 @@ struct verbs_device {
   uint64_t core_support;  // IB_UVERBS_CORE_SUPPORT_*
 };
 
-// The flags of IBV_ACCESS_OPTIONAL_RANGE reach the device. Without it,
-// libibverbs takes them away.
+// With this bit, the flags of IBV_ACCESS_OPTIONAL_RANGE reach the device.
+// Without it, libibverbs clears them.
 inline constexpr uint64_t kCoreSupportOptionalMrAccess = 1;
 
-// How a provider says which devices are its own; the table ends with an entry
-// of kind 0.
+// An entry of the table in which a provider lists its devices; the table ends
+// with an entry of kind 0.
 struct verbs_match_ent {
   void* driver_data;
   const char* modalias;  // glob over "rdma_device:N" + the device's name
@@ -56,11 +56,11 @@ struct verbs_device_ops {
   const verbs_match_ent* match_table;
   const verbs_device_ops** static_providers;
   bool (*match_device)(verbs_sysfs_dev* sysfs);
-  // Owns cmd_fd from here on, also when it fails.
+  // Owns cmd_fd from now on, even if it fails.
   verbs_context* (*alloc_context)(ibv_device* device, int cmd_fd,
                                   void* private_data);
   verbs_context* (*import_context)(ibv_device* device, int cmd_fd);
-  // Called with a lock held that every listing of devices needs.
+  // Called with a lock held that every list of devices needs.
   verbs_device* (*alloc_device)(verbs_sysfs_dev* sysfs);
   void (*uninit_device)(verbs_device* device);
 };
@@ -77,19 +77,19 @@ struct verbs_mr {
 inline constexpr int kVerbsMrNull = 1;
 
 // libibverbs recognizes an extended queue pair by a mark at the end of struct
-// ibv_qp_ex, wherever its own release has that end. Zeros up to here mean "no"
-// in every release.
+// ibv_qp_ex, whose size depends on the release. If all bytes up to this size
+// are zero, no release finds the mark.
 inline constexpr size_t kQpExBytesMax = 384;
 inline constexpr uint32_t kVerbsQpEx = 2;
 
-// Where the releases have that end; each has appended a pointer. The header
-// that we are built with may have another end.
+// The sizes of struct ibv_qp_ex in the releases; each has appended a pointer.
+// The header that we are built with may have another size.
 inline constexpr size_t kQpExBytes43 = 344;
 inline constexpr size_t kQpExBytes44 = 352;  // wr_atomic_write
 inline constexpr size_t kQpExBytes45 = 360;  // wr_flush
 
-// The operations of the newest release, sorted by name; a null one is answered
-// by libibverbs with EOPNOTSUPP. Those that are not written here are Unused.
+// The operations of the newest release, sorted by name. For a null operation,
+// libibverbs returns EOPNOTSUPP. Operations that we do not have are Unused.
 struct verbs_context_ops {
   using Unused = void (*)();
   int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, uint32_t flags, ibv_sge*,

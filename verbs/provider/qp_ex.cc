@@ -271,7 +271,7 @@ void WrStart(ibv_qp_ex* ex) {
 }
 
 void Unlock(QueuePair& qp) {
-  // First: afterwards the list may be another thread's.
+  // This comes first: afterwards another thread may own the list.
   qp.builder.store(0, std::memory_order_relaxed);
   if (qp.posting->sq_lock != nullptr) qp.posting->sq_lock->Unlock();
 }
@@ -283,7 +283,7 @@ bool EndNested(QueuePair& qp) {
   return true;
 }
 
-// The queue pair has ended meanwhile: whoever destroys it waits for this.
+// The queue pair was destroyed meanwhile: the destroying thread waits for this.
 void LeaveEnded(QueuePair& qp) {
   if (IsOwnList(qp)) qp.builder.store(0, std::memory_order_release);
 }

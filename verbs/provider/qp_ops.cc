@@ -70,7 +70,7 @@ ibv_ah_attr ToIbv(const control::AddressVector& vector) {
   return a;
 }
 
-// Only what `mask` names has been set by the program.
+// The program has only set the members that `mask` names.
 QpAttributes FromIbv(const ibv_qp_attr& a, uint32_t mask) {
   QpAttributes b;
   const auto take = [mask](uint32_t bit, auto& to, auto from) {
@@ -361,8 +361,8 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
 
 namespace {
 
-// After End(): waits until the thread that builds a list has noticed. One that
-// never completes its list is not waited for.
+// After End(): waits until the thread that builds a list has noticed, but not
+// for a thread that never completes its list.
 void AwaitBuilder(const QueuePair& handle) {
   constexpr int kPatienceMs = 1000;
   for (int ms = 0; handle.builder.load() != 0 && ms < kPatienceMs; ++ms)
@@ -385,8 +385,8 @@ int DestroyQp(ibv_qp* qp) {
     return FailEnding(qp->context, "destroy_qp");
   AwaitBuilder(*handle);
   handle->LetGo();
-  // No more events follow. Unread ones are withdrawn, and the others must have
-  // been acknowledged.
+  // From now on there are no more events. Unread ones are removed, and the
+  // others must be acknowledged.
   uint32_t events = handle->async_events;
   if (events != 0) {
     events -= handle->context->events().Drop(reinterpret_cast<uint64_t>(qp));

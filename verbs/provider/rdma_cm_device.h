@@ -7,15 +7,15 @@ namespace urnic::provider {
 // The implementation of the device.
 extern const urnic_rdma_cm_device kRdmaCmDevice;
 
-// Tells the preload, if there is one, what implements /dev/infiniband/rdma_cm
-// (verbs/rdmacm). Creates nothing: the first open does that.
+// Gives the implementation of /dev/infiniband/rdma_cm (verbs/rdmacm) to the
+// preload, if there is one. The service is only created by the first open.
 void OfferRdmaCmDevice();
 
-// Call it at the end of the process, before the engines run for the last time:
-// Service::BeginEnd().
+// Calls Service::BeginEnd(), at the end of the process, before the engines run
+// for the last time.
 void BeginRdmaCmEnd();
-// Call it next: does what the kernel does when it closes the descriptors of a
-// program that has not disconnected (Service::TakeLeave()).
+// Calls Service::TakeLeave() after that: disconnects, as the kernel does when
+// it closes the descriptors of a program that has not disconnected.
 void LeaveRdmaCmPeers();
 
 }  // namespace urnic::provider

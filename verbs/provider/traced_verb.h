@@ -1,7 +1,7 @@
 #pragma once
 
-// Tells the trace of a device when the program calls a verb, and when the verb
-// returns (ras/trace).
+// Records in the trace of a device (ras/trace) when the program calls a verb,
+// and when the verb returns.
 
 #include "ras/trace/trace.h"
 #include "verbs/provider/private_interface.h"

@@ -1,8 +1,8 @@
 #pragma once
 
 // The wrapper of the operations in libibverbs' table, except posting, polling
-// and closing the device: it does what entry.h says, sets errno, and tells the
-// trace.
+// and closing the device. It does the first steps of entry.h, sets errno, and
+// adds to the trace.
 
 #include <array>
 #include <cerrno>
@@ -59,7 +59,7 @@ struct VerbOf<kOperation> {
 };
 
 // An operation that returns an object, or nullptr with errno set. While the
-// device recovers, nothing can be made.
+// device recovers, no object can be made.
 template <typename Object, typename First, typename... Args,
           Object* (*kOperation)(First, Args...)>
 struct VerbOf<kOperation> {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The socket addresses that rdma_cm works with: IPv4, IPv6, and AF_IB as far as
-// librdmacm asks whether it exists. Pure values.
+// The socket addresses of rdma_cm: IPv4, IPv6, and AF_IB, which librdmacm uses
+// only to find out whether it exists. Pure values.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -31,8 +31,8 @@ class SocketAddress {
  public:
   SocketAddress() : storage_{} {}
 
-  // An address from a program. The family determines how many of the bytes
-  // count. Bytes beyond `bytes` read as zero. An unknown family is kept, with
+  // Reads an address of a program. The family determines how many bytes are
+  // used. Bytes beyond `bytes` read as zero. An unknown family is kept, with
   // size() 0.
   static SocketAddress FromBytes(std::span<const uint8_t> bytes);
   static SocketAddress FromGid(const wire::Gid& gid, uint16_t port,
@@ -43,11 +43,12 @@ class SocketAddress {
   void set_family(uint16_t family) { storage_.family = family; }
   bool is_ip() const { return family() == AF_INET || family() == AF_INET6; }
 
-  // sizeof the family's sockaddr; 0 for families that rdma_cm does not know.
+  // The size of the family's sockaddr; 0 for families that rdma_cm does not
+  // know.
   size_t size() const;
   const uint8_t* data() const { return storage_.bytes; }
 
-  // 0 where there is none. In an AF_IB address, the service id's free bits.
+  // 0 if the family has none. In an AF_IB address, the service id's free bits.
   uint16_t port() const;
   void set_port(uint16_t port);
 
@@ -63,7 +64,7 @@ class SocketAddress {
   }
   void set_scope(uint32_t scope);
 
-  // REQUIRES: family AF_INET6. Also takes an IPv4-mapped address, as it is.
+  // REQUIRES: family AF_INET6. Stores an IPv4-mapped address without a change.
   void set_ipv6(const wire::Gid& gid);
 
   // Zero without a family.

@@ -1,15 +1,15 @@
 #pragma once
 
-// The connection manager of one RNIC: what the rdma_cm device needs of it. Two
-// kinds: ib_cm_port.h (RoCE: the MADs of InfiniBand's connection manager), and
-// iw_cm_port.h (iWARP: TCP and MPA). All that programs see differently on them
-// is in these two.
+// The connection manager of one RNIC, as the rdma_cm device uses it. There are
+// two kinds: ib_cm_port.h (RoCE: the MADs of InfiniBand's connection manager),
+// and iw_cm_port.h (iWARP: TCP and MPA). They contain all differences between
+// the two that programs see.
 //
-// The manager belongs to the holder of the engine's token. Calls return 0, or
-// an errno and have changed nothing, unless they say otherwise:
+// The manager belongs to the holder of the engine's token. Calls return 0 or an
+// errno. After an error nothing has changed, unless a comment says otherwise:
 //   EINVAL  not in this state; no such handle (another thread has destroyed the
 //           id); an argument is out of its range; no such queue pair
-//   others  of the kind
+//   others  depend on the kind
 
 #include <rdma/ib_user_verbs.h>
 
@@ -31,12 +31,12 @@ namespace urnic::rdmacm {
 
 class CmPort;
 
-// Called under the token of the port's engine, but in the middle of a call of
-// the manager. Must not call it, wait, or enter an engine.
+// Called under the token of the port's engine, in the middle of a call of the
+// manager. So a handler must not call the manager, wait, or enter an engine.
 class CmEvents {
  public:
-  // A peer asks for a connection. Returns the user of its events, which are
-  // reported from now on; 0: nobody listens, or it is refused.
+  // A peer requests a connection. Returns the user of the connection, which
+  // gets its events from now on; 0: there is no listener, or it is refused.
   virtual uint64_t OnRequest(CmPort& port, const CmRequest& request) = 0;
   // False: the connection is not needed any more. The port destroys it.
   virtual bool OnEvent(CmPort& port, const CmEvent& event) = 0;
@@ -56,12 +56,12 @@ class CmPort {
   Rnic& rnic() { return rnic_; }
   const Rnic& rnic() const { return rnic_; }
 
-  // --- Any thread, outside of the token ------------------------------------
+  // --- Any thread, without the token ---------------------------------------
   // Opens the RNIC, once; 0 or its errno.
   int Open();
   bool is_open() const { return open_.load(); }
 
-  // The other functions: after Open() has succeeded.
+  // REQUIRED by the functions below: Open() has succeeded.
 
   // Calls `f()` under the token and returns its errno. REQUIRES: the caller
   // holds no lock that the events take.
@@ -71,25 +71,25 @@ class CmPort {
     rnic_.WithToken(Run<F>, &context);
     return context.error;
   }
-  // The same, but waits only briefly. False: another thread has the token for
-  // longer.
+  // The same, but waits only briefly. False: another thread still holds the
+  // token.
   template <typename F>
   bool TryCall(const F& f) {
     Context<F> context{this, &f, 0};
     return rnic_.TryWithToken(Run<F>, &context);
   }
-  // The images of its connections, concatenated, in several calls of `reply`;
-  // the engine runs between the calls. Stops when `reply` returns false, and
-  // returns false. REQUIRES: as Call().
+  // Passes the images of its connections, concatenated, to several calls of
+  // `reply`; the engine runs between the calls. If `reply` returns false, stops
+  // and returns false. REQUIRES: as Call().
   virtual bool SendImages(
       const std::function<bool(std::string_view)>& reply) = 0;
 
   // --- Under the token: inside of Call() -----------------------------------
-  // Several ids may listen at one place; they are counted.
+  // Several ids may listen at one place: the port counts them.
   virtual int AddListener(const Listening& place) = 0;
   virtual void RemoveListener(const Listening& place) = 0;
 
-  // `user`: of its events.
+  // `user`: gets the events of the connection.
   virtual int Connect(const ConnectRequest& request, uint64_t user,
                       CmHandle& out) = 0;
   virtual int Accept(CmHandle handle, const AcceptRequest& request) = 0;
@@ -101,21 +101,21 @@ class CmPort {
   virtual int Disconnect(CmHandle handle) = 0;
   // `event`: enum ibv_event_type.
   virtual int Notify(CmHandle handle, uint32_t event) = 0;
-  // Ends what is left of the connection. There are no more events, and the
-  // handle is invalid.
+  // Ends the connection if it still exists. There are no more events, and the
+  // handle becomes invalid.
   virtual void Destroy(CmHandle handle) = 0;
 
-  // What the manager knows for the queue pair of the connection, for
-  // out.qp_state: attributes and their mask.
+  // Sets the attributes, and their mask, with which the connection's queue pair
+  // can go to out.qp_state, as far as the manager knows them.
   virtual int GetQpAttributes(CmHandle handle, ib_uverbs_qp_attr& out) = 0;
 
   // The number of connections, without listeners. Includes those that only wait
   // for their last packets to die.
   virtual uint32_t connections() const = 0;
-  // The process ends: farewells to peers are repeated each `interval`,
-  // `repeats` times.
+  // The process ends: repeats each message that ends a connection every
+  // `interval`, `repeats` times.
   virtual void HurryFarewells(Duration interval, uint8_t repeats) = 0;
-  // How many peers have not answered theirs.
+  // How many peers have not answered such a message.
   virtual uint32_t unanswered_farewells() const = 0;
 
   // --- Any thread, even before Open() --------------------------------------

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the rdma_cm device and the connection managers of its RNICs
-// (cm_port.h) say to each other. All are values, in the language of rdma_cm:
-// neither MADs nor TCP.
+// The arguments and events between the rdma_cm device and the connection
+// managers of its RNICs (cm_port.h). All are values, in the terms of rdma_cm,
+// not of MADs or TCP.
 
 #include <rdma/rdma_user_cm.h>
 
@@ -27,7 +27,7 @@ inline uint64_t ServiceId(PortSpace space, uint16_t port) {
   return uint64_t{static_cast<uint16_t>(space)} << 16 | port;
 }
 
-// enum ib_qp_type, as far as there are connections between such queue pairs.
+// Values of enum ib_qp_type: the queue pairs that can be connected.
 inline constexpr uint8_t kQpTypeRc = 2;
 inline constexpr uint8_t kQpTypeUc = 3;
 inline constexpr uint8_t kQpTypeUd = 4;
@@ -58,7 +58,7 @@ struct CmHandle {
   bool valid() const { return value != 0; }
 };
 
-// Where a listener listens.
+// The place of a listener.
 struct Listening {
   PortSpace space = PortSpace::kTcp;
   SocketAddress address;  // with its port; may be "any"
@@ -103,8 +103,8 @@ struct CmRequest {
   rdma_ucm_event_resp response = {};
 };
 
-// What has become of a connection. Only type, status, parameters, private data
-// and ECE are set in the response.
+// An event of a connection. Only type, status, parameters, private data and ECE
+// are set in the response.
 struct CmEvent {
   CmHandle handle;
   uint64_t user = 0;

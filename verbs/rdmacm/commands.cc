@@ -255,7 +255,7 @@ struct Row {
 // The command's id and address, if it has them.
 template <typename T>
 void NameObjects(const T& command, int error, RefusedCall& refused) {
-  // That command also leaves a group, whose number is not that of an id.
+  // This command also leaves a group, whose number does not name an id.
   constexpr bool kIsId = !std::is_same_v<T, rdma_ucm_destroy_id>;
   if constexpr (kIsId && requires { command.id; }) refused.id = command.id;
   if constexpr (requires { command.dst_addr; }) {

@@ -25,11 +25,12 @@ class ChannelFinder {
 // One write(2) of `bytes` at `address` in the program. 0 or an errno:
 //   EINVAL   shorter than its header says, or than the command is; unknown
 //   ENOSYS   GET_OPTION, which Linux does not have either
-//   ENOSPC   less room for the answer than it needs
-//   EFAULT   memory that is not there
-//   EAGAIN   GET_EVENT only: there is none yet
-// and what the service says. Longer commands and more room are fine: later
-// versions of the interface append.
+//   ENOSPC   not enough room for the answer
+//   EFAULT   memory that is not mapped
+//   EAGAIN   GET_EVENT only: there is no event yet
+//   others   are errnos of the service
+// Longer commands and more room are allowed, because later versions of the
+// interface append members.
 int RunCommand(Service& service, EventChannel& channel, UserMemory& memory,
                ChannelFinder& channels, uint64_t address, size_t bytes);
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// An RNIC of this process for the rdma_cm device. At first it knows only its
-// identity; when more is needed it opens the device and uses QP1 of its engine.
+// An RNIC of this process for the rdma_cm device. At first it has only its
+// identity. When more is needed, it opens the device, and uses QP1 of its
+// engine.
 
 #include <atomic>
 #include <memory>
@@ -16,8 +17,8 @@
 
 namespace urnic::rdmacm {
 
-// Once open, it lives as long as the process: connections must still be ended
-// after the program has closed the device, and librdmacm never closes it.
+// Once open, it stays open until the process ends: connections must still be
+// ended after the program has closed the device, and librdmacm never closes it.
 class EngineRnic final : public Rnic {
  public:
   EngineRnic(const urnic_device_identity& identity,

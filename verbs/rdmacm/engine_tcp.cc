@@ -14,7 +14,7 @@ namespace urnic::rdmacm {
 
 namespace {
 
-// `taken`: for a place that another one has.
+// `taken`: the errno for a place that is already taken.
 int ErrnoOf(const absl::Status& status, int taken) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -40,7 +40,7 @@ IwarpConnection* Of(TcpConnectionId id) {
   return reinterpret_cast<IwarpConnection*>(static_cast<uintptr_t>(id));
 }
 
-// What the peer asks for: its incoming reads are our outgoing ones.
+// The depths that the peer requests: its incoming reads are our outgoing ones.
 std::optional<ReadDepths> Asked(const mpa::SetupFrame& request) {
   if (!request.enhanced.has_value()) return std::nullopt;
   return ReadDepths{request.enhanced->ord(), request.enhanced->ird()};

@@ -21,8 +21,8 @@ namespace urnic::rdmacm {
 
 class EngineTcp final : public TcpConnections, private ConnectionEvents {
  public:
-  // The device has been opened; both outlive this object. Before any other
-  // function. REQUIRES: the network serves iWARP.
+  // Call this first, when the device has been opened. Both outlive this object.
+  // REQUIRES: the network serves iWARP.
   void Open(Engine& engine, Network& network);
 
   const iwarp::Options& options() const override;

@@ -20,7 +20,7 @@ struct Id;
 struct Multicast;
 
 struct QueuedEvent {
-  std::shared_ptr<Id> owner;  // whose events_reported it will count in
+  std::shared_ptr<Id> owner;  // counts it in events_reported on delivery
   // The new id of a CONNECT_REQUEST, which gets its number on delivery.
   std::shared_ptr<Id> request;
   std::shared_ptr<Multicast> multicast;
@@ -29,8 +29,8 @@ struct QueuedEvent {
 
 class EventChannel {
  public:
-  // Makes the descriptor readable, or not. Called at every change, by any
-  // thread, also the engine's. Never waits.
+  // Makes the descriptor readable, or unreadable. Called at every change, by
+  // any thread, including the engine's. Must not wait.
   class Readiness {
    public:
     virtual void SetReady(bool ready) = 0;
@@ -59,7 +59,7 @@ class EventChannel {
   std::vector<QueuedEvent> TakeOf(const Id& owner);
   // Removes the event that reports a new id. False: there is none.
   bool TakeRequest(const Id& request);
-  // Removes and drops the events of a multicast group.
+  // Discards the events of a multicast group.
   void Drop(const Multicast& multicast);
 
   bool empty() const { return events_.empty(); }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The numbers by which a program knows its objects. A new object gets the
+// The numbers by which a program names its objects. A new object gets the
 // lowest free number, as from the kernel's idr (librdmacm keeps a table of
 // 65536).
 

@@ -1,4 +1,4 @@
-// What programs ask for, as messages of the connection manager.
+// The calls of programs become messages of the connection manager.
 
 #include <algorithm>
 #include <array>
@@ -100,7 +100,7 @@ void SetReadyToReceive(const cm::QpAttributes& from, ib_uverbs_qp_attr& out) {
   out.qp_attr_mask |= kAddressVector | kPathMtu | kDestinationQpn | kReceivePsn;
   out.path_mtu = from.mtu_code;
   out.dest_qp_num = from.remote_qpn.value;
-  // Not of UC, nor of an XRC initiator, which receives nothing.
+  // Not for UC, or for an XRC initiator, which receives nothing.
   const bool receives = from.service == cm::Service::kRc ||
                         (from.service == cm::Service::kXrc && from.passive);
   if (!receives) return;

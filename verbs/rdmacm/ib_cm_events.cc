@@ -1,4 +1,4 @@
-// Messages of the connection manager, as events for programs.
+// Messages of the connection manager become events for programs.
 
 #include <algorithm>
 #include <cerrno>

@@ -1,13 +1,13 @@
 #pragma once
 
-// The connection manager of a RoCE device: cm::ConnectionManager, between the
-// engine that brings it MADs and the rdma_cm device. It does what Linux's
-// rdma_cm does for InfiniBand: the private data of requests begin with the
-// addresses of both sides (IpCmHeader), and each message is an event.
+// The connection manager of a RoCE device. It connects cm::ConnectionManager
+// with the engine, which delivers MADs, and with the rdma_cm device. It does
+// what Linux's rdma_cm does for InfiniBand: the private data of requests begin
+// with the addresses of both sides (IpCmHeader), and each message becomes an
+// event.
 //
 // The manager's events arrive in the middle of its calls, so their handler must
-// not call it. It records further work in later_, which is done when the call
-// is over.
+// not call it. It records further work in later_, which is done after the call.
 
 #include <cstdint>
 #include <functional>
@@ -30,7 +30,7 @@ class IbCmPort final : public CmPort,
 
   bool SendImages(const std::function<bool(std::string_view)>& reply) override;
   // The manager has one listener for each service id. The private data of a
-  // request decides which id of the program gets it.
+  // request determine which id of the program gets it.
   int AddListener(const Listening& place) override;
   void RemoveListener(const Listening& place) override;
   int Connect(const ConnectRequest& request, uint64_t user,

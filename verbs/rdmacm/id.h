@@ -1,7 +1,7 @@
 #pragma once
 
-// One rdma_cm id, as the kernel's struct rdma_id_private and ucma_context
-// together. Plain data; service.h says who may touch it.
+// One rdma_cm id: the kernel's struct rdma_id_private and ucma_context
+// together. Plain data; service.h says which thread may access it.
 
 #include <cstdint>
 #include <deque>
@@ -35,7 +35,7 @@ enum class IdState : uint8_t {
 struct Id;
 
 struct Multicast {
-  uint32_t number = 0;  // in a number space of its own
+  uint32_t number = 0;  // groups have their own numbers
   std::weak_ptr<Id> owner;
   uint64_t uid = 0;
   uint32_t events_reported = 0;
@@ -44,9 +44,9 @@ struct Multicast {
 struct Id {
   static constexpr uint32_t kNoNumber = UINT32_MAX;
 
-  // Its name in the connection manager; never reused.
+  // Identifies it to the connection manager; never reused.
   uint64_t serial = 0;
-  // Its number in the program; none until the program knows the id.
+  // Its number in the program; kNoNumber until the program knows the id.
   uint32_t number = kNoNumber;
   uint64_t uid = 0;
   EventChannel* channel = nullptr;
@@ -71,27 +71,27 @@ struct Id {
   CmPort* port = nullptr;
   // The peer's request came over RoCE v1, so the answer uses v1.
   bool roce_v1 = false;
-  // Once there is a route.
+  // Set when the route is resolved.
   std::optional<net::PathQuery> path;
   uint8_t packet_rate = 0;
   uint8_t mtu_code = 0;
-  // Of the path that was found: the largest IP packet, in bytes; 0: unknown.
+  // The largest IP packet on the resolved path, in bytes; 0: unknown.
   uint32_t path_mtu = 0;
-  // While the address is being resolved.
+  // Set while the address is being resolved.
   std::shared_ptr<Resolution> resolution;
 
-  // Of the connection.
+  // The connection and its queue pair.
   CmHandle handle;
   uint32_t qpn = 0;
   uint32_t starting_psn = 0;
   bool srq = false;
   uint32_t qkey = 0;
 
-  // Of a request that the program does not know yet: its listener. The request
+  // For a request that the program does not know yet: its listener. The request
   // is destroyed with the listener.
   Id* listener = nullptr;
 
-  // Of a listener: how many more requests may be reported to the program, the
+  // For a listener: how many more requests may be reported to the program, the
   // requests that wait beyond that, and the devices that listen for it.
   uint32_t backlog_left = 0;
   std::deque<QueuedEvent> parked;

@@ -1,7 +1,7 @@
 #pragma once
 
-// An rdma_cm id as a list of facts (ras/facts), under the names of iproute2's
-// rdma: `urnic show cm_id`. Thread: that which has the service's mutex.
+// An rdma_cm id as a list of facts (ras/facts), with the names of iproute2's
+// rdma tool: `urnic show cm_id`. Thread: the holder of the service's mutex.
 
 #include <string>
 #include <string_view>
@@ -13,8 +13,8 @@ namespace urnic::rdmacm {
 // "LISTEN".
 const char* StateName(IdState state);
 
-// `link`: of the device, as in "urnic0/1", "urnic0/-" for an id that is bound
-// to no port, or "-" for one that is on no device.
+// `link`: that of the device, as in "urnic0/1"; "urnic0/-" for an id that is
+// bound to no port; "-" for an id without a device.
 void DescribeId(const Id& id, std::string_view link, std::string& out);
 
 }  // namespace urnic::rdmacm

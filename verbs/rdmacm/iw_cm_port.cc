@@ -12,31 +12,31 @@ namespace urnic::rdmacm {
 
 namespace {
 
-// Of requests that the program has not answered. The backlog that the program
-// wants counts something else: the requests that it has not read. As many as a
-// TCP listener of Linux may have (net.core.somaxconn): beyond that, SYNs are
-// dropped, and a peer repeats its SYN only after a second.
+// The limit of requests that the program has not answered. (The program's
+// backlog is the limit of requests that it has not read.) It is that of a TCP
+// listener of Linux (net.core.somaxconn): beyond that, SYNs are dropped, and a
+// peer repeats its SYN only after a second.
 constexpr uint32_t kUnanswered = 4096;
-// For the neighbour of a path that was resolved some time ago. TCP would wait
-// as long for the answer to its first SYNs.
+// How long to wait for the neighbour of a path that was resolved some time ago.
+// TCP would wait as long for the answer to its first SYNs.
 constexpr Duration kPathTimeout = Duration::Seconds(10);
 
 std::span<const uint8_t> PrivateData(const rdma_ucm_conn_param& params) {
   return {params.private_data, params.private_data_len};
 }
 
-// Programs get at most what the length in an event can say.
+// Programs get at most as many bytes as the length field of an event can hold.
 void SetPrivateData(std::span<const uint8_t> data, rdma_ucm_conn_param& out) {
   const size_t bytes = std::min<size_t>(data.size(), UINT8_MAX);
   std::copy_n(data.begin(), bytes, out.private_data);
   out.private_data_len = static_cast<uint8_t>(bytes);
 }
 
-// A peer that does not say its depths.
+// The depths for a peer that does not state its own.
 constexpr ReadDepths kAnyDepths = {UINT8_MAX, UINT8_MAX};
 
-// As in the manual page of rdma_get_cm_event(): the responder resources of the
-// one who gets the event are for the peer's reads.
+// As in the manual page of rdma_get_cm_event(): the responder resources in an
+// event are for the reads of the peer of the program that gets it.
 void SetDepths(const ReadDepths& depths, rdma_ucm_conn_param& out) {
   const auto limited = [](uint32_t depth) {
     return static_cast<uint8_t>(std::min<uint32_t>(depth, UINT8_MAX));
@@ -99,8 +99,8 @@ mpa::SetupOptions SetupFor(const iwarp::Options& options) {
   setup.revision = options.mpa_revision;
   setup.crc = options.crc;
   setup.markers = options.markers;
-  // As the other side, that is for the peer to offer: siw does so only if its
-  // constant peer_to_peer is set.
+  // On the other side, the peer must offer it: siw does so only if its constant
+  // peer_to_peer is set.
   setup.peer_to_peer = options.rtr != iwarp::Rtr::kNone;
   setup.rtr_kinds = KindsOf(options.rtr);
   // The program decides how many reads it allows. A peer that wants more gets
@@ -163,7 +163,7 @@ int IwCmPort::AddListener(const Listening& place) {
   return error;
 }
 
-// A request that the program knows does not end with its listener.
+// Requests that the program knows do not end with their listener.
 void IwCmPort::RemoveListener(const Listening& place) {
   const auto it = FindListener(place);
   URNIC_CHECK(it != listeners_.end());
@@ -300,10 +300,10 @@ void IwCmPort::Destroy(CmHandle handle) {
 
 // ---------------------------------------------------------------- attributes
 
-// Linux gives no rights here, and the side that connects never asks again. Its
-// devices do not mind, as for them only the rights of the memory count. For
-// ours those of the queue pair count too. Linux does not give the right to
-// atomics either, because its devices have none.
+// Linux returns no rights here, and the side that connects never asks again.
+// That is enough for its devices, which only check the rights of the memory.
+// Our devices also check those of the queue pair. Linux never returns the right
+// to atomics, because its devices have no atomics.
 void IwCmPort::GetInitialAttributes(bool, ib_uverbs_qp_attr& out) const {
   out.qp_attr_mask = kState | kAccessFlags;
   out.qp_access_flags =

@@ -2,17 +2,17 @@
 
 // The connection manager of an iWARP device: TCP connections and the set-up of
 // MPA (tcp_connections.h). It does what Linux's iw_cm does, and the iWARP parts
-// of rdma_cm. What programs see differently from RoCE:
+// of rdma_cm. Programs see these differences from RoCE:
 //
-// - The private data are the program's alone: the addresses are those of TCP.
+// - The private data are only the program's: the addresses are those of TCP.
 // - The side that connects goes from rdma_connect() to ESTABLISHED; there is no
 //   CONNECT_RESPONSE. The queue pair goes to RTS by itself.
 // - There is no TIMEWAIT_EXIT, and the status of REJECTED is an errno.
 // - Only the port space RDMA_PS_TCP, and no datagrams.
 //
-// Differs from Linux: rdma_connect() does not wait for TCP, and
-// rdma_disconnect() and rdma_destroy_id() do not wait for the end of the
-// set-up, but end it.
+// Differences from Linux: rdma_connect() does not wait for TCP, and
+// rdma_disconnect() and rdma_destroy_id() abort the set-up, and do not wait for
+// its end.
 
 #include <cstdint>
 #include <functional>
@@ -29,15 +29,15 @@
 
 namespace urnic::rdmacm {
 
-// How connections of rdma_cm are set up, apart from the depths.
+// The set-up of rdma_cm's connections, without the depths.
 mpa::SetupOptions SetupFor(const iwarp::Options& options);
 
 class IwCmPort final : public CmPort, private TcpEvents {
  public:
-  // `tcp`: of the RNIC. See MakeCmPort().
+  // `tcp`: that of the RNIC. See MakeCmPort().
   IwCmPort(Rnic& rnic, TcpConnections& tcp, CmEvents& events);
 
-  // There are none: the images of iWARP connections are those of their flows.
+  // This port has none: the engine makes the images of iWARP connections.
   bool SendImages(const std::function<bool(std::string_view)>&) override {
     return true;
   }
@@ -73,7 +73,7 @@ class IwCmPort final : public CmPort, private TcpEvents {
     kIdle,  // over
   };
 
-  // A connection, from the question for its path until Destroy().
+  // A connection, from the resolution of its path until Destroy().
   struct Connection final : net::PathWaiter {
     Connection(IwCmPort& its_port, uint32_t its_handle)
         : port(its_port), handle(its_handle) {}
@@ -86,7 +86,7 @@ class IwCmPort final : public CmPort, private TcpEvents {
     uint64_t user = 0;
     State state = State::kConnecting;
     TcpConnectionId tcp = TcpConnectionId::kNone;
-    // While the path is not known.
+    // Set while the path is unknown.
     net::QuestionId question = 0;
     std::unique_ptr<const ConnectRequest> request;
   };
@@ -94,7 +94,7 @@ class IwCmPort final : public CmPort, private TcpEvents {
     wire::Gid local;
     uint16_t port;
     TcpListenerId tcp;
-    uint32_t uses;  // ids
+    uint32_t uses;  // the number of ids that listen
   };
 
   // --- CmPort
@@ -110,7 +110,7 @@ class IwCmPort final : public CmPort, private TcpEvents {
   void OnRequest(const TcpEvent& event);
   void OnPath(Connection& connection, net::PathStatus status,
               const net::Path& path);
-  // Connects, on a path that was found. An errno.
+  // Connects, on a resolved path. 0 or an errno.
   int Start(Connection& connection, const net::Path& path);
   // The connection may be deleted within this call.
   void Tell(const Connection& connection, CmEvent& event);
@@ -120,7 +120,7 @@ class IwCmPort final : public CmPort, private TcpEvents {
   std::unordered_map<uint32_t, std::unique_ptr<Connection>> connections_;
   std::vector<Listener> listeners_;
   uint32_t last_handle_ = 0;
-  // The answer to the question that is being asked.
+  // An answer that arrives while the question is being asked.
   bool asking_ = false;
   std::optional<int> at_once_;
 };

@@ -111,7 +111,7 @@ std::optional<uint16_t> PortSpaces::FindFree(
   for (const NumberRange& range : ranges) count += range.count;
   if (count == 0) return std::nullopt;
   // Ports grow by small random steps. So they are not predictable, and each is
-  // used again as late as possible: peers remember them for a while.
+  // reused as late as possible, because peers remember them for a while.
   const uint64_t random = SipHash(key_, drawn_++);
   last_place_ += drawn_ == 1 ? random % count : 1 + random % kMaxStep;
   for (uint64_t i = 0; i < count; ++i) {

@@ -24,7 +24,7 @@ class PortSpaces {
   // The first and the last ephemeral port, from
   // /proc/sys/net/ipv4/ip_local_port_range or Linux's default.
   static std::pair<uint16_t, uint16_t> SystemRange();
-  // These, of all spaces, to lease.
+  // Offers these ports of all spaces for lease.
   static void OfferSystemRange(LocalLessor& lessor);
 
   // The lessor leases the ephemeral ports. It outlives this object. `key`
@@ -35,11 +35,11 @@ class PortSpaces {
   PortSpaces(const PortSpaces&) = delete;
   PortSpaces& operator=(const PortSpaces&) = delete;
 
-  // Gives the id the port of its source address, or a free one if that is 0,
-  // and writes it there. 0, or
+  // Gives the id the port of its source address. If that is 0, gives it a free
+  // port, and writes it there. 0, or
   //   EADDRNOTAVAIL  the port is held by an id whose address covers this one's
-  //                  or is covered by it, or all ephemeral ports that are
-  //                  leased, and could be, are in use
+  //                  or is covered by it, or all ephemeral ports that are or
+  //                  could be leased are in use
   //   EADDRINUSE     the port is held by an id with the same address, or is not
   //                  leased to us
   //   EPROTONOSUPPORT  an AF_IB service id of another service
@@ -48,11 +48,11 @@ class PortSpaces {
   void Release(Id& id);
 
   // Whether an id that shares its port with others (reuse_address) may listen
-  // there. The same errors.
+  // on it. Errors: as for Bind().
   int CheckListen(const Id& id) const;
 
-  // The youngest listener in `ids` on that port for which `matches` is true;
-  // null if there is none.
+  // The youngest listener on that port for which `matches` is true; null if
+  // there is none.
   Id* FindListener(PortSpace space, uint16_t port,
                    const std::function<bool(const Id&)>& matches) const;
 
@@ -65,16 +65,17 @@ class PortSpaces {
   int BindAny(Id& id, PortSpace space);
   void Hold(Id& id, PortSpace space, uint16_t port);
 
-  // Null: none of them is free.
+  // None: no port in `ranges` is free.
   std::optional<uint16_t> FindFree(const Id& id, PortSpace space,
                                    const std::vector<NumberRange>& ranges);
-  // Whether it is in the leased ephemeral ports.
+  // Whether it is one of the leased ephemeral ports.
   bool IsLeased(PortSpace space, uint16_t port) const;
 
   Lessor* const lessor_;
   const NumberKey key_;
   uint64_t drawn_ = 0;
-  // The place of the last port in the leased ones; counts on beyond their end.
+  // The place of the last port in the list of leased ports; keeps counting
+  // beyond its end.
   uint64_t last_place_ = 0;
   std::map<Key, std::vector<Id*>> holders_;
   std::map<PortSpace, std::vector<NumberRange>> ephemeral_;

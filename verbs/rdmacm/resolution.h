@@ -19,7 +19,7 @@ namespace urnic::rdmacm {
 struct Id;
 class Resolution;
 
-// The RNIC that leads to a destination, and the source address there.
+// The RNIC that leads to a destination, and the source address on it.
 struct Way {
   CmPort* port = nullptr;
   SocketAddress source;
@@ -48,13 +48,13 @@ class Resolution final : public net::PathWaiter {
 
   const std::shared_ptr<Id>& id() const { return id_; }
   const Way& way() const { return way_; }
-  // From the answer: the largest IP packet on this path, in bytes; 0: unknown.
+  // The largest IP packet on the resolved path, in bytes; 0: unknown.
   uint32_t path_mtu() const { return path_mtu_; }
 
-  // Asks, unless Cancel() was called before. Returns the answer if it is known
-  // already; otherwise OnAnswer() follows. Call it once. REQUIRES: the port is
-  // open, and the caller holds neither its token nor a lock that OnAnswer()
-  // takes.
+  // Asks for the path, unless Cancel() was called before. Returns the answer if
+  // it is already known; otherwise OnAnswer() follows. Call it once. REQUIRES:
+  // the port is open, and the caller holds neither its token nor a lock that
+  // OnAnswer() takes.
   std::optional<net::PathStatus> Ask(Duration timeout);
   // After this returns, no call of OnAnswer() begins. REQUIRES: as Ask(), but
   // the port need not be open.

@@ -24,34 +24,35 @@ namespace urnic::rdmacm {
 struct RnicInfo {
   std::string name;
   std::array<uint8_t, 8> node_guid = {};  // as on the wire
-  // The scope of link-local addresses that means this device: the index of its
-  // kernel interface. 0: it has no interface, and every scope without an
-  // interface means it.
+  // The scope of link-local addresses that selects this device: the index of
+  // its kernel interface. 0: it has no interface, and every scope without an
+  // interface selects it.
   uint32_t interface_index = 0;
   std::vector<uint16_t> pkeys = {0xffff};  // iWARP: none
   // Of an iWARP device: its only GID, which is made from the MAC.
   wire::Gid mac_gid;
-  // Acknowledgements are delayed by at most 4.096 us << this //
+  // Acknowledgements are delayed by at most 4.096 us << ack_delay_code
   // (local_ca_ack_delay).
   uint8_t ack_delay_code = 0;
 };
 
-// An address of a device. Of RoCE: a GID that its table has once for each
-// version of RoCE. A caller uses v2, as Linux does by default
+// An address of a device. The GID table of a RoCE device has it twice, once for
+// each version of RoCE. A caller uses v2, as Linux does by default
 // (default_roce_mode). The called side answers with the version of the caller.
 struct RnicAddress {
   wire::Gid gid;
   uint8_t gid_index = 0;  // RoCE v2
-  // How many of the GID's 128 bits name the link (IPv4: 96 and more).
+  // The prefix length of the link, within the GID's 128 bits (IPv4: 96 or
+  // more).
   uint8_t prefix_bits = 0;
   uint8_t gid_index_v1 = 0;
-  // rdma_cm takes this device for the address (urnic_rdma_cm_kind()). If not,
-  // it takes another device of the port, and this one has the address only for
-  // peers that call it.
+  // rdma_cm uses this device for the address (urnic_rdma_cm_kind()). If false,
+  // it uses another device of the port, and this one has the address only for
+  // peers that connect to it.
   bool is_chosen = true;
 };
 
-// What was refused, or has failed: for `urnic show error` and the logs.
+// A refused call or a failure, for `urnic show error` and the logs.
 struct Notice {
   ErrorCode code = {};
   std::string text;  // call, id and reason
@@ -71,21 +72,21 @@ class Rnic {
   virtual const RnicInfo& info() const = 0;
   // The addresses of its port as they are now.
   virtual std::vector<RnicAddress> Addresses() const = 0;
-  // The route of packets to a `remote` that is on no link of these addresses.
+  // The route of packets to a `remote` that is on no link of our addresses.
   struct Route {
     wire::Gid source;
     uint8_t prefix_bits = 0;  // longer: a better match
   };
-  // Nothing: no route leads there.
+  // None: no route leads there.
   virtual std::optional<Route> RouteTo(const wire::Gid& remote) const = 0;
-  // The largest path MTU at the moment: 1: 256 bytes .. 5: 4096 bytes.
-  // On a path for IP packets of at most `path_mtu` bytes; 0: unknown.
+  // The largest MTU code that is possible now (1: 256 bytes .. 5: 4096 bytes),
+  // on a path for IP packets of at most `path_mtu` bytes; 0: unknown.
   virtual uint8_t MtuCode(uint32_t path_mtu) const = 0;
   // The time of the clock that WithToken() and net::MadHandler use.
   virtual Time Now() const = 0;
 
-  // Of an iWARP device, while it is open; null: it is a RoCE device. Lives as
-  // long as the RNIC.
+  // The connections of an iWARP device, while it is open; null: it is a RoCE
+  // device. Lives as long as the RNIC.
   virtual TcpConnections* tcp() { return nullptr; }
 
   // --- Any thread, outside of the token; may wait -------------------------
@@ -93,17 +94,17 @@ class Rnic {
   // the caller may try again.
   virtual int Open() = 0;
 
-  // A call was refused. False: this process does not have the device open, and
-  // nothing was told.
+  // Reports that a call was refused. False: this process does not have the
+  // device open, and the call was not reported.
   virtual bool NoteRefusal(const Notice& notice) = 0;
 
-  // The other functions: after Open().
+  // REQUIRED by the functions below: Open() has succeeded.
 
   // Takes the engine's token, waits for it if necessary, and calls `action`.
   virtual void WithToken(void (*action)(void* context, Time now),
                          void* context) = 0;
-  // The same, but waits only briefly. False: another thread has the token for
-  // longer, and nothing was called.
+  // The same, but waits only briefly. False: another thread still holds the
+  // token, and `action` was not called.
   virtual bool TryWithToken(void (*action)(void* context, Time now),
                             void* context) = 0;
 
@@ -112,16 +113,17 @@ class Rnic {
   virtual void Wait() = 0;
 
   // --- While the token is held --------------------------------------------
-  // A connection could not be made. May be called under the service's mutex.
+  // Reports that a connection could not be made. May be called under the
+  // service's mutex.
   virtual void NoteFailure(const Notice& notice) = 0;
 
   // Asks for the path to a GID. `waiter` is called once, possibly within this
-  // call; with kNoAnswer when `timeout` has passed. Returns 0 if there are too
-  // many questions; then nothing was asked.
+  // call. It gets kNoAnswer when `timeout` has passed. Returns 0 if there are
+  // too many questions; then `waiter` is not called.
   virtual net::QuestionId AskPath(const net::PathQuery& query,
                                   net::PathWaiter* waiter,
                                   Duration timeout) = 0;
-  // Takes the question back: `waiter` will not be called.
+  // Cancels the question: `waiter` will not be called.
   virtual void CancelPath(net::QuestionId id) = 0;
 
   // --- RoCE, while the token is held ---------------------------------------

@@ -8,8 +8,8 @@
 // Every command is a function. It returns 0, or the errno that Linux returns;
 // then nothing has changed. Ids are named by numbers:
 //   ENOENT  there is no such id
-//   EINVAL  it belongs to another channel, or is not in a state for this, or
-//           has no device yet and the command needs one
+//   EINVAL  it belongs to another channel, or its state does not allow this, or
+//           it has no device yet and the command needs one
 //
 // Threads: any, several concurrently. One mutex protects everything here, and
 // is held only briefly. A thread that delivers an event under an engine's token
@@ -24,9 +24,9 @@
 //   RNIC's own address. In Linux, RoCE devices fail with it.
 // - Requests beyond the backlog wait instead of being dropped, because a peer
 //   would repeat a dropped request only after four seconds.
-// - AF_IB addresses can only be bound as wildcards, which is how librdmacm
-//   finds out which commands there are. All else is ENODEV: there is no
-//   InfiniBand.
+// - AF_IB addresses can only be bound as wildcards, because librdmacm does that
+//   to find out which commands exist. Everything else gives ENODEV, because
+//   there is no InfiniBand.
 // - The port space IPOIB is refused when the id is created (EINVAL).
 
 #include <rdma/rdma_user_cm.h>
@@ -58,7 +58,7 @@ namespace urnic::rdmacm {
 struct RefusedCall {
   const char* name = "a command of rdma_cm";  // or "rdma_listen"
   std::optional<uint32_t> id;
-  SocketAddress address;  // without a family: the call has none
+  SocketAddress address;  // without a family: the call has no address
 };
 
 // The Q_Key of UDP ids, RDMA_UDP_QKEY of <rdma/rdma_cma.h>.
@@ -68,13 +68,13 @@ inline constexpr uint32_t kMaxBacklog = 1024;
 
 class Service final : public CmEvents, public ResolutionEvents {
  public:
-  // All RNICs of the process, which outlive the service. `key`: random.
-  // `lessor`: leases ports and communication ids; null: the process may use
-  // all.
+  // `rnics`: all RNICs of the process, which outlive the service. `key`:
+  // random. `lessor`: leases ports and communication ids; null: the process may
+  // use all.
   Service(const std::vector<Rnic*>& rnics, const NumberKey& key,
           Lessor* lessor = nullptr);
-  // REQUIRES: all channels are closed, and no engine has a port of it any more:
-  // for tests. In a program it lives as long as the process.
+  // Only for tests; in a program the service lives as long as the process.
+  // REQUIRES: all channels are closed, and no engine uses its ports any more.
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -85,39 +85,40 @@ class Service final : public CmEvents, public ResolutionEvents {
   void CloseChannel(EventChannel* channel);
   // Call this at the end of the process, before its engines run for the last
   // time. A signal handler may have called exit() inside a function of this
-  // class. Then this very thread has the mutex and will never release it, so no
-  // thread waits for the mutex any more, events are lost, and TakeLeave() does
-  // nothing.
+  // class. Then this thread itself holds the mutex and will never release it.
+  // So no thread waits for the mutex any more, events are lost, and TakeLeave()
+  // does nothing.
   void BeginEnd();
-  // Call this next, when no thread closes channels any more. Tells the peers of
-  // all connections that these are over. Repeats a DREQ every kLeaveInterval
-  // until it is answered, for kLeaveTime at most: a peer that misses it would
-  // keep a dead connection. Waits for nothing else.
+  // Call this next, when no thread closes channels any more. Disconnects all
+  // connections. Repeats a DREQ every kLeaveInterval until it is answered, for
+  // kLeaveTime at most, because a peer that misses it would keep a dead
+  // connection. Waits for nothing else.
   void TakeLeave();
   static constexpr Duration kLeaveTime = Duration::Milliseconds(100);
   static constexpr Duration kLeaveInterval = Duration::Milliseconds(5);
   // The number of connections and resolutions that the managers know, without
   // listeners. Includes those that only wait for their last packets to die.
-  // Outside of the tokens.
+  // Call it without a token.
   uint32_t connections();
   // Their images on the RNIC of this name: see CmPort::SendImages().
   bool SendImages(std::string_view rnic,
                   const std::function<bool(std::string_view)>& reply);
 
-  // An address of the RNIC of this name goes: disconnects the connections that
-  // use it, as Disconnect() does, and returns how many. Outside of the tokens.
+  // An address of the RNIC `rnic` is being removed: disconnects the connections
+  // that use it, as Disconnect() does, and returns how many. Call it without a
+  // token.
   uint32_t DisconnectFrom(std::string_view rnic, const wire::Gid& local);
   // The RNIC has failed: the ids on it get the event DEVICE_REMOVAL.
   void OnDeviceFailed(std::string_view rnic);
 
-  // Appends the lines of some ids of the RNIC of this name (id_facts.h), and of
-  // those that have no device yet, from that serial number on. Returns the
-  // number to continue from; none: that was all.
+  // Appends the lines of some ids of the RNIC `rnic` (id_facts.h), and of ids
+  // that have no device yet, from `serial` on. Returns the number to continue
+  // from; none: there are no more.
   std::optional<uint64_t> DescribeIds(std::string_view rnic, uint64_t serial,
                                       std::string& out);
 
-  // Tells `urnic show error` and the logs that `call` returned `error`. Outside
-  // of the tokens.
+  // Reports to `urnic show error` and the logs that `call` returned `error`.
+  // Call it without a token.
   void NoteRefusal(const EventChannel& channel, const RefusedCall& call,
                    int error);
 
@@ -125,7 +126,7 @@ class Service final : public CmEvents, public ResolutionEvents {
   // EINVAL: an unknown port space. ENOMEM: 65536 ids.
   int CreateId(EventChannel& channel, uint64_t uid, uint16_t port_space,
                uint8_t qp_type, uint32_t* number);
-  // `events`: the number of its events that were given to the program.
+  // `events`: gets the number of its events that the program has got.
   int DestroyId(EventChannel& channel, uint32_t number, uint32_t* events);
   // Moves an id with its events from channel `from`, which may not exist any
   // more (ENOENT), to channel `to`.
@@ -144,20 +145,21 @@ class Service final : public CmEvents, public ResolutionEvents {
   // see PortSpaces::Bind().
   int Bind(EventChannel& channel, uint32_t number,
            const SocketAddress& address);
-  // `source` without a family: any. ENETUNREACH: on no RNIC's link. The event
-  // is ADDR_RESOLVED, or ADDR_ERROR with -ETIMEDOUT. ENOMEM: too many are being
-  // resolved, or all neighbours that the RNIC can know are in use.
+  // `source` without a family: any source. ENETUNREACH: no RNIC has a link or
+  // route to the address. ENOMEM: too many addresses are being resolved, or the
+  // RNIC's table of neighbours is full. The event is ADDR_RESOLVED, or
+  // ADDR_ERROR with -ETIMEDOUT.
   int ResolveAddress(EventChannel& channel, uint32_t number,
                      const SocketAddress& source,
                      const SocketAddress& destination, uint32_t timeout_ms);
   int ResolveRoute(EventChannel& channel, uint32_t number, uint32_t timeout_ms);
   // An id that is bound to no device listens on all devices that can be opened
-  // and that have its port space: also on both devices of a port. A request
-  // makes an id on the device that it came to.
-  // EADDRINUSE: on an iWARP device, another id listens on that TCP port at one
-  // address (of the other family: see PortSpaces::Bind() for the rest).
-  // EOPNOTSUPP: no device has the port space. ENODEV; or the errno of opening
-  // the only device, or of a full table. Then it listens nowhere.
+  // and that have its port space, including both devices of a port. A request
+  // makes an id on the device that has received it. EADDRINUSE: on an iWARP
+  // device, another id listens on that TCP port at one address (of the other
+  // family: see PortSpaces::Bind() for the rest). EOPNOTSUPP: no device has the
+  // port space. ENODEV; or the errno of opening the only device, or of a full
+  // table. After an error it listens nowhere.
   int Listen(EventChannel& channel, uint32_t number, uint32_t backlog);
 
   // --- Connections (service_connect.cc) ------------------------------------
@@ -180,17 +182,17 @@ class Service final : public CmEvents, public ResolutionEvents {
                    rdma_ucm_query_addr_resp& out);
   int QueryGids(EventChannel& channel, uint32_t number,
                 rdma_ucm_query_addr_resp& out);
-  // False in `found`: there is no path yet.
+  // Sets `found` to false if there is no path yet.
   int QueryPath(EventChannel& channel, uint32_t number, bool* found,
                 ib_path_rec_data& out);
   int InitQpAttributes(EventChannel& channel, uint32_t number,
                        uint32_t qp_state, ib_uverbs_qp_attr& out);
 
   // --- Multicast (service_multicast.cc) ------------------------------------
-  // The event says how to send to the group. Receiving is up to verbs:
-  // librdmacm attaches the queue pair, which joins the group on the network,
-  // unless the program only wants to send. For the device both cases are the
-  // same.
+  // The event has what the program needs to send to the group. To receive,
+  // librdmacm attaches the queue pair by a verb, which joins the group on the
+  // network. It does not do so if the program only wants to send. For this
+  // device both cases are the same.
   int JoinMulticast(EventChannel& channel, uint32_t number, uint64_t uid,
                     const SocketAddress& group, uint32_t* multicast);
   int LeaveMulticast(EventChannel& channel, uint32_t multicast,
@@ -213,19 +215,19 @@ class Service final : public CmEvents, public ResolutionEvents {
   int FindOnDevice(EventChannel& channel, uint32_t number, IdPtr& out) const;
   IdPtr FindSerial(uint64_t serial) const;
   IdPtr MakeId(EventChannel& channel);
-  // Forgets the id, and the ids of requests that the program never saw.
+  // Forgets the id, and the ids of its requests that the program has not seen.
   void Forget(const IdPtr& id, std::vector<Teardown>& work);
   void ForgetOne(const IdPtr& id, std::vector<Teardown>& work);
   static void Unpark(Id& listener);
   // An id whose `uid` is 0 is not known to the program yet and gets no events.
   static void PushEvent(const IdPtr& id, EventType type, int status);
-  // Queues an event for the program. If it says that a connection could not be
-  // made, `port`, whose token is held, notes that.
+  // Queues an event for the program. If the event means that a connection could
+  // not be made, also reports that at `port`, whose token is held.
   static void QueueFromPort(CmPort& port, const IdPtr& id,
                             const rdma_ucm_event_resp& response);
   static rdma_ucm_event_resp MakeEvent(const Id& id, EventType type,
                                        int status);
-  // A manager's event, for the program.
+  // Completes a manager's event for the program.
   static rdma_ucm_event_resp Complete(const rdma_ucm_event_resp& event,
                                       const Id& id);
   static int SetIdOption(Id& id, uint32_t option,
@@ -249,23 +251,23 @@ class Service final : public CmEvents, public ResolutionEvents {
   static bool ShowsPath(const Id& id);
   void FillAhAttributes(const Id& id, const wire::Gid& remote,
                         uint8_t hop_limit, ib_uverbs_ah_attr& out) const;
-  // The attributes in the mask that the id knows, and its connection does not.
+  // Sets the attributes in the mask that the id knows, but not its connection.
   int SetOwnAttributes(const Id& id, ib_uverbs_qp_attr& out) const;
   void FillDevice(const Id& id, rdma_ucm_query_addr_resp& out) const;
 
-  // Outside of the mutex and of every token.
+  // Call this without the mutex and without a token.
   void Finish(const std::vector<Teardown>& work);
-  // `heard_on`: where it listens now, also if the call fails.
+  // `heard_on`: gets the ports where it listens now, even if the call fails.
   static int ListenOn(const std::vector<CmPort*>& ports, const Listening& place,
                       std::vector<CmPort*>& heard_on);
   // Calls `f(port, handle)` for the connection of `id`; EINVAL if there is
   // none.
   template <typename F>
   int CallFor(const IdPtr& id, F&& f);
-  // Until the peers have answered every DREQ, or kLeaveTime is over.
+  // Waits until the peers have answered every DREQ, or kLeaveTime is over.
   void AwaitFarewells();
 
-  // Under a token.
+  // Called with a token held.
   uint64_t OnRequest(CmPort& port, const CmRequest& request) override;
   bool OnEvent(CmPort& port, const CmEvent& event) override;
   void OnAnswer(Resolution& resolution, net::PathStatus status) override;

@@ -15,7 +15,7 @@ bool SameFamily(const wire::Gid& gid, uint16_t family) {
   return gid.is_ipv4() == (family == AF_INET);
 }
 
-// Whether a link-local address with this scope means this device.
+// Whether a link-local address with this scope selects this device.
 bool InScope(const RnicInfo& info, uint32_t scope) {
   return info.interface_index == 0 || info.interface_index == scope;
 }
@@ -24,7 +24,7 @@ uint32_t ScopeOf(const RnicInfo& info, uint32_t scope) {
   return info.interface_index != 0 ? info.interface_index : scope;
 }
 
-// Those for which rdma_cm takes this device.
+// The addresses for which rdma_cm uses this device.
 std::vector<RnicAddress> ChosenAddresses(const CmPort& port) {
   std::vector<RnicAddress> addresses = port.rnic().Addresses();
   std::erase_if(addresses, [](const RnicAddress& a) { return !a.is_chosen; });
@@ -123,7 +123,7 @@ int Service::FindWay(const Id& id, const SocketAddress& destination,
                      Way& out) const {
   out.destination = destination;
   if (!destination.is_any()) return FindUnicastWay(id, out);
-  // To ourselves: the first address of the family, or the bound one.
+  // Loopback: the first address of the family, or the bound one.
   for (const auto& port : ports_) {
     if (id.port != nullptr && id.port != port.get()) continue;
     for (const RnicAddress& local : ChosenAddresses(*port)) {

@@ -256,8 +256,8 @@ Service::IdPtr Service::MakeRequestId(CmPort& port, const CmRequest& request,
   return id;
 }
 
-// Otherwise each request that its sender withdraws would stay here, and occupy
-// its place in the manager, until the program asks for it.
+// Drops a request. Otherwise each request that its sender withdraws would stay
+// here, and occupy its place in the manager, until the program reads it.
 void Service::DropRequest(const IdPtr& id) {
   Id& listener = *id->listener;
   if (id->channel->TakeRequest(*id)) {
@@ -279,8 +279,8 @@ bool Service::OnEvent(CmPort& port, const CmEvent& event) {
   const IdPtr id = FindSerial(event.user);
   if (id == nullptr) return true;
   if (id->listener != nullptr) {
-    // It ends a request that the program has not seen: the peer has withdrawn
-    // it, or another one has displaced it.
+    // The event ends a request that the program has not seen: the peer has
+    // withdrawn it, or another one has displaced it.
     DropRequest(id);
     return false;
   }

@@ -1,4 +1,5 @@
-// What programs could not do, for `urnic show error` and the logs.
+// Reports refused calls and failed connections to `urnic show error` and the
+// logs.
 
 #include <cerrno>
 #include <string>
@@ -19,7 +20,8 @@ namespace urnic::rdmacm {
 
 namespace {
 
-// By errno. Those without a text need the id's state, or have the system's.
+// The text for an errno. Without a text, it depends on the id's state, or is
+// the system's.
 struct Words {
   int error;
   const char* name;
@@ -106,7 +108,8 @@ const char* NameOf(EventType type) {
   }
 }
 
-// `status` of the event: negative: an errno; else of the peer's message.
+// `status`: that of the event; an errno if negative, else that of the peer's
+// message.
 ErrorCode CodeOf(EventType type, int status) {
   switch (type) {
     case EventType::kAddrError:
@@ -154,7 +157,7 @@ std::string ReasonOf(EventType type, int status, const Id& id) {
   }
 }
 
-// Of a TCP connection whose call has just failed; OK: it is not known.
+// The reason why a call on a TCP connection has just failed; OK: unknown.
 absl::Status RefusalOf(CmPort& port, int error) {
   TcpConnections* const tcp = port.rnic().tcp();
   return tcp != nullptr ? tcp->TakeRefusal(error) : absl::OkStatus();
@@ -194,7 +197,7 @@ void Service::NoteRefusal(const EventChannel& channel, const RefusedCall& call,
   if (call.address.family() != 0) {
     absl::StrAppend(&notice.text, ": ", TextOf(call.address));
   }
-  // The device has said why.
+  // The device has reported the reason.
   for (const auto& port : ports_) {
     if (!port->is_open() || port->rnic().tcp() == nullptr) continue;
     if (own != nullptr && own != port.get()) continue;

@@ -48,8 +48,8 @@ static_assert(alignof(WirePathRecord) == 1);
 constexpr uint32_t kPrimaryPath =
     IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
 
-// What programs see of an id besides its addresses. RoCE: GIDs that are made
-// from them, and the default partition. iWARP: the GID of the device.
+// What programs see of an id in addition to its addresses. RoCE: GIDs that are
+// made from them, and the default partition. iWARP: the GID of the device.
 struct LinkView {
   wire::Gid source;
   wire::Gid destination;
@@ -113,7 +113,7 @@ int Service::SetPath(const IdPtr& id, std::span<const uint8_t> value) {
   WirePathRecord record;
   std::memcpy(&record, data.path_rec, sizeof(record));
   SetRoute(*id);
-  // The destination is known already; the record only says how to get there.
+  // The destination is already known; the record only has the route to it.
   id->path->flow_label = record.flow_hop.value() >> 8 & 0xfffff;
   id->path->hop_limit = static_cast<uint8_t>(record.flow_hop.value());
   id->path->traffic_class = record.traffic_class;

@@ -1,11 +1,11 @@
 #pragma once
 
-// The TCP connections of an iWARP device, with MPA: what iw_cm asks of a driver
-// in Linux. engine_tcp.h implements it by the engine's ConnectionTable; tests
-// have a fake.
+// The TCP connections of an iWARP device, with MPA: the interface that iw_cm
+// requires of a driver in Linux. engine_tcp.h implements it with the engine's
+// ConnectionTable; tests have a fake.
 //
-// All while the token is held. Calls return 0, or an errno and have changed
-// nothing:
+// All calls need the token. They return 0 or an errno; after an error nothing
+// has changed:
 //   EINVAL         there is no such queue pair, or it is not in INIT, or has a
 //                  connection; the private data are too long; a depth is too
 //                  large
@@ -28,7 +28,7 @@
 
 namespace urnic::rdmacm {
 
-// Their numbers are the implementation's.
+// The implementation chooses the values.
 enum class TcpListenerId : uintptr_t { kNone };
 enum class TcpConnectionId : uintptr_t { kNone };
 
@@ -51,19 +51,19 @@ struct TcpConnectRequest {
 struct TcpEvent {
   iwarp::Event kind = iwarp::Event::kNone;
   TcpConnectionId connection = TcpConnectionId::kNone;
-  uint64_t user = 0;         // of the connection; none in kRequest
+  uint64_t user = 0;         // of the connection; not in kRequest
   tcp::FourTuple addresses;  // in kRequest
-  // kFailed, kDisconnected.
+  // In kFailed and kDisconnected.
   iwarp::Failure failure = iwarp::Failure::kNone;
-  // kConnected: what both sides have agreed on. kRequest: what the peer has
-  // asked for, as it would be for us; nothing if it knows only revision 1.
+  // In kConnected: the negotiated depths. In kRequest: the depths that the peer
+  // has requested, from our point of view; none if it knows only revision 1.
   std::optional<ReadDepths> depths;
-  // kRequest, kRejected, and kConnected of the side that has connected.
+  // In kRequest, kRejected, and kConnected of the side that has connected.
   std::span<const uint8_t> private_data;
 };
 
-// Called under the token, never in the middle of another call. May call the
-// TcpConnections; must not wait, or enter an engine.
+// Called with the token held, never in the middle of another call. A handler
+// may call the TcpConnections; it must not wait, or enter an engine.
 class TcpEvents {
  public:
   virtual void OnTcpEvent(const TcpEvent& event) = 0;
@@ -76,17 +76,17 @@ class TcpConnections {
  public:
   virtual ~TcpConnections() = default;
 
-  // What the operator has chosen for the device.
+  // The operator's options for the device.
   virtual const iwarp::Options& options() const = 0;
 
-  // `events` hears of everything, and lives as long as the process.
+  // `events` gets all events, and lives as long as the process.
   virtual void Attach(TcpEvents& events) = 0;
 
-  // `local`: zero for every address of the device. `backlog`: of requests that
-  // are not answered; beyond that, peers have to wait.
+  // `local`: zero for every address of the device. `backlog`: the limit of
+  // unanswered requests; beyond that, peers have to wait.
   virtual int Listen(const wire::Gid& local, uint16_t port, uint32_t backlog,
                      const mpa::SetupOptions& setup, TcpListenerId& out) = 0;
-  // Requests that are not answered live on.
+  // Unanswered requests remain.
   virtual void Unlisten(TcpListenerId listener) = 0;
 
   virtual int Connect(const net::Path& path, const TcpConnectRequest& request,
@@ -100,21 +100,21 @@ class TcpConnections {
                      std::span<const uint8_t> private_data) = 0;
   // Its queue pair goes to ERR, and kDisconnected or kFailed follows.
   virtual void Disconnect(TcpConnectionId connection) = 0;
-  // Ends what is left of it, without further events: a request is rejected. The
-  // id is invalid.
+  // Ends the connection, or rejects the request, without further events. The id
+  // becomes invalid.
   virtual void Forget(TcpConnectionId connection) = 0;
 
-  // Why the last call failed that failed with `error`, if that is known; OK: it
-  // is not. Tells it once.
+  // The reason of the last call that failed with `error`; OK: it is unknown, or
+  // was taken already.
   virtual absl::Status TakeRefusal(int error) {
     static_cast<void>(error);
     return absl::OkStatus();
   }
 
-  // The number of connections, with those that are ending, but without those in
-  // TIME-WAIT.
+  // The number of connections, including those that are ending, but not those
+  // in TIME-WAIT.
   virtual uint32_t size() const = 0;
-  // Those of them that are forgotten: their ends are not complete.
+  // The number of those that are forgotten but not closed yet.
   virtual uint32_t farewells() const = 0;
 };
 

@@ -26,10 +26,10 @@ static_assert(kMaxPayloadBytes < 1u << Source::kPayloadBits);
 // are not divided need 70.
 inline constexpr uint32_t kMinMulpdu = 128;
 
-// What the caller does with the frame in which a segment is sent first.
-// kMay: if the frame is kept until acknowledged, the request completes now.
-// kShared: the same, but only if other messages share the frame. kMust: the
-// segment cannot be built a second time.
+// Whether the caller keeps the frame of a segment's first transmission until it
+// is acknowledged. kMay: if it keeps the frame, the request completes now.
+// kShared: the same, but only if other messages share the frame. kMust: it has
+// to, because the segment cannot be built a second time.
 enum class Keep : uint8_t { kNo, kMay, kShared, kMust };
 
 // A segment that was cut. ulpdu_bytes 0: there is nothing to send.

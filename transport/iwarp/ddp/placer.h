@@ -1,6 +1,7 @@
 #pragma once
 
-// Where the payload of a received segment goes, or why it goes nowhere.
+// Finds the memory for the payload of a received segment, or the reason why the
+// segment is refused.
 
 #include <cstdint>
 
@@ -38,14 +39,14 @@ class UntaggedQueue {
   uint64_t offset_ = 0;
 };
 
-// The stream that a tagged segment came by.
+// The stream of a tagged segment.
 struct StreamOf {
   uint32_t pd = 0;
   uint32_t qpn = 0;
 };
 
-// Translates `bytes` (not 0) at `address` behind an STag of a peer. Errors are
-// those of a tagged segment.
+// Translates `bytes` (not 0) at `address`, for an STag that a peer names.
+// Errors are those of a tagged segment.
 //= RFC 5041 7.1: an STag must be valid and belong to the stream, its buffer
 //= must contain the payload, and the offset must not wrap
 [[nodiscard]] inline StreamError Locate(const mem::MrTable& mrs,
@@ -70,7 +71,8 @@ struct StreamOf {
   }
 }
 
-// The same error of a source that a request names: RDMAP has codes of its own.
+// The corresponding error for a source that a request names, for which RDMAP
+// has its own codes.
 //= RFC 5040 4.8: an error of a data source's STag is an error of RDMAP, not of
 //= DDP
 inline StreamError AsSourceError(const StreamError& error) {

@@ -23,8 +23,8 @@ struct ReceivedSegment {
   uint64_t offset = 0;  // tagged: an address; untagged: in the message
   uint32_t header_bytes = 0;  // 0: the ULPDU has no full header
   uint32_t payload_bytes = 0;
-  // The payload was placed when the segment arrived behind a hole of the
-  // stream. Now that its turn has come, only its header is here.
+  // The payload was already placed, when the segment arrived behind a hole of
+  // the stream. Now it is the segment's turn, and only its header is here.
   bool placed = false;
   Pieces pieces;
 
@@ -85,8 +85,8 @@ struct ReceivedSegment {
 };
 
 // Reads the header of a ULPDU, whose bytes are in `pieces`. Errors: another
-// version of DDP; kDdpCatastrophic: the header is not complete. `out` is set as
-// far as the ULPDU reaches.
+// version of DDP; kDdpCatastrophic: the header is incomplete, and only its
+// complete fields are set in `out`.
 [[nodiscard]] StreamError ParseSegment(Pieces pieces, ReceivedSegment& out);
 
 }  // namespace urnic::ddp

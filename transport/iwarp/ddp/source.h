@@ -7,9 +7,9 @@
 
 namespace urnic::ddp {
 
-// What a segment was cut from. kAnswer: a read response or an atomic's answer,
-// whose frame is kept because its memory may change. kControl: one of the
-// messages that rdmap::Qp makes by itself.
+// The kind of message that a segment belongs to. kAnswer: a read response or an
+// atomic's answer, whose frame is kept because its memory may change. kControl:
+// a message that rdmap::Qp makes by itself.
 enum class SourceKind : uint8_t { kRequest = 0, kAnswer = 1, kControl = 2 };
 
 //   63..62 kind, 61..46 index, 45..14 offset, 13..0 payload_bytes
@@ -33,7 +33,7 @@ struct Source {
             .payload_bytes =
                 static_cast<uint32_t>(packed & ((1u << kPayloadBits) - 1))};
   }
-  // The free-running index that is meant: the one nearest to `near`.
+  // The full free-running index: the one nearest to `near`.
   constexpr uint32_t IndexNear(uint32_t near) const {
     return near + static_cast<uint32_t>(static_cast<int16_t>(
                       static_cast<uint16_t>(index - near)));

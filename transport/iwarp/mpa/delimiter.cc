@@ -115,7 +115,7 @@ Delimiter::Step Delimiter::Hold(Piece part, const ReceivedFrame& frame) {
       MayHold() ? keeper_->Keep(frame, holder_) : FrameKeeper::kRefused;
   if (number == FrameKeeper::kRefused) {
     LetGoOfReserve();
-    // The bytes come again, so nothing has been learnt from them.
+    // The bytes come again, so forget the length that they have shown.
     if (arrived_ < shape_.header_offset() + kHeaderBytes) total_ = 0;
     return {.verdict = RxVerdict::kMpaNoRoom};
   }

@@ -3,7 +3,7 @@
 // Divides the received stream into ULPDUs: removes lengths, markers and pad,
 // and checks CRCs. The bytes stay in the frames that they came in.
 //
-// A ULPDU is handed up when its FPDU is complete and its CRC is right, never in
+// A ULPDU is passed up when its FPDU is complete and its CRC is right, never in
 // parts. The usual case is a segment of whole FPDUs without markers: each ULPDU
 // is one span of the frame. If an FPDU is cut into several segments, or has
 // markers, the ULPDU is a list of spans. Until its last byte has arrived, the
@@ -18,9 +18,9 @@
 // of TCP must not acknowledge them, so the peer sends them again. A peer that
 // cuts one FPDU into more segments than that cannot go on, and times out.
 //
-// Early segments, which arrive behind a hole, are handed up at once if it is
+// Early segments, which arrive behind a hole, are passed up at once if it is
 // certain that they consist of whole FPDUs (`Early`), and the layer above can
-// use all of them. A right CRC proves nothing: a payload may look like an FPDU,
+// use all of them. A right CRC is not a proof: a payload may look like an FPDU,
 // and a segment may begin within it.
 //
 // Nothing is allocated after construction.
@@ -51,8 +51,8 @@ inline constexpr uint32_t kHeadBytes = 18 + 52;
 // Valid during the call that hands it up, except the bytes that the pieces
 // refer to.
 struct Ulpdu {
-  // 0: an FPDU without a ULPDU. It is not a DDP segment, and only a sign of
-  // life: it may be the initiator's first FPDU.
+  // 0: an FPDU without a ULPDU, and so without a DDP segment. It may be the
+  // initiator's first FPDU.
   uint32_t bytes = 0;
   // The first kHeadBytes bytes, or all if there are fewer, contiguous. For
   // headers only: payload is placed from `pieces`, so that it is copied once.
@@ -80,10 +80,11 @@ class HeldPieces {
   uint32_t free() const {
     return free_count_ - std::min(free_count_, kReserve);
   }
-  // How often a part was held, ever.
+  // How many parts were held in its life.
   uint64_t held() const { return held_; }
 
-  // What one delimiter finds here; and for replays, where others have the rest.
+  // The room that is left for one delimiter; for logs of inputs and their
+  // replays.
   struct Left {
     uint32_t parts = 0;          // with the reserve
     bool reserve_taken = false;  // by another
@@ -111,7 +112,7 @@ class HeldPieces {
   uint32_t free_count_ = 0;
   const Delimiter* reserve_user_ = nullptr;
   uint64_t held_ = 0;
-  // Of the ULPDU that is being handed up.
+  // The pieces and the head of the ULPDU that is being passed up.
   std::vector<Piece> pieces_;
   std::array<uint8_t, kHeadBytes> head_;
 };
@@ -121,8 +122,8 @@ class HeldPieces {
 // elsewhere never does.
 enum class Early : uint8_t {
   kNone,
-  kMarked,    // those whose first FPDU has a marker that says so
-  kPromised,  // all others: the peer promised it (negotiation.h)
+  kMarked,    // segments whose first FPDU has a marker that shows it
+  kPromised,  // all others: the peer has promised it (negotiation.h)
 };
 
 struct DelimiterConfig {
@@ -153,10 +154,10 @@ class Delimiter {
     // error() is for the Terminate message. No more is ever taken.
     RxVerdict verdict = RxVerdict::kAccept;
   };
-  // The next bytes of the stream, which are in `frame`. Calls
-  // `bool upper.OnUlpdu(const Ulpdu&)` for each ULPDU that they complete;
-  // false: nothing after it is taken. frame.buffer identifies the frame to the
-  // keeper, also if it is in somebody's custody already.
+  // Takes the next bytes of the stream, which are in `frame`. Calls `bool
+  // upper.OnUlpdu(const Ulpdu&)` for each ULPDU that they complete; false:
+  // nothing after it is taken. frame.buffer identifies the frame to the keeper,
+  // even if the frame is in custody already.
   template <typename Upper>
   Taken OnBytes(Piece bytes, const ReceivedFrame& frame, Upper& upper) {
     Taken taken;
@@ -170,12 +171,12 @@ class Delimiter {
     return taken;
   }
 
-  // A whole segment behind a hole. If it consists of whole FPDUs, all in order,
-  // `bool upper.MayTakeEarly(const Ulpdu&)` is asked for each. True: it agreed
-  // to all, and each has been handed to `upper.OnEarlyUlpdu(SeqNum at, const
-  // Ulpdu&)`, where `at` is the end of the FPDU in the stream. The bytes must
-  // not come to OnBytes() any more, but to OnEarlyDelivered(). False: nothing
-  // has happened.
+  // Takes a whole segment behind a hole. If it consists of whole, correct
+  // FPDUs, this calls `bool upper.MayTakeEarly(const Ulpdu&)` for each. If all
+  // calls return true, it calls `upper.OnEarlyUlpdu(SeqNum at, const Ulpdu&)`
+  // for each, where `at` is the end of the FPDU in the stream, and returns
+  // true. Then these bytes must go to OnEarlyDelivered() instead of OnBytes().
+  // False: nothing was taken.
   template <typename Upper>
   bool OnEarlyBytes(SeqNum at, Piece bytes, Upper& upper) {
     if (!IsWholeFpdus(at, bytes)) return false;
@@ -188,9 +189,9 @@ class Delimiter {
       return true;
     });
   }
-  // The stream has reached early bytes, and goes on behind them. kMpaBadMarker:
-  // they are in the middle of an FPDU, so the peer has broken its promise, or
-  // something on the path divides its segments.
+  // The stream has reached early bytes, and continues behind them.
+  // kMpaBadMarker: they are in the middle of an FPDU, so the peer has broken
+  // its promise, or a device on the path divides its segments.
   RxVerdict OnEarlyDelivered(uint32_t bytes);
 
   // The placements from all ULPDUs so far have been executed.
@@ -234,7 +235,7 @@ class Delimiter {
   void LearnLength(Piece rest);
   // Whether there is room for another part; takes the reserve if it must.
   bool MayHold() const;
-  // Unless it is in use.
+  // Releases the reserve, unless it is in use.
   void LetGoOfReserve() const;
   Step Hold(Piece part, const ReceivedFrame& frame);
   Step Finish(Piece part);
@@ -259,8 +260,8 @@ class Delimiter {
   FrameHolder holder_{.limit = kMaxHeldSegments};
   const DelimiterConfig config_;
   MpaError error_ = MpaError::kNone;
-  // Of the FPDU that the next byte belongs to. `arrived_`: its bytes so far;
-  // `total_`: all, 0 while unknown.
+  // The FPDU of the next byte. `arrived_`: how many of its bytes have arrived;
+  // `total_`: its length, 0 while unknown.
   FpduShape shape_{};
   uint32_t arrived_ = 0;
   uint32_t total_ = 0;

@@ -44,14 +44,14 @@ inline bool IsPeerToPeer(const wire::MpaEnhanced& data) {
   return (data.ird_flags.value() & wire::MpaEnhanced::kPeerToPeer) != 0;
 }
 
-// Those kinds that a responder with this IRD can receive: a read is one of the
-// reads that IRD limits.
+// The kinds that a responder with this IRD can receive. An RTR read counts
+// against IRD.
 inline RtrKinds ReceivableRtr(RtrKinds kinds, uint32_t ird) {
   return ird == 0 ? static_cast<RtrKinds>(kinds & ~kRtrRead) : kinds;
 }
 
-// The cheapest kind of the set: an empty FPDU touches nothing above MPA, and a
-// write has no answer.
+// The cheapest kind of the set: an empty FPDU only concerns MPA, and a write
+// has no answer.
 inline RtrKinds Choose(RtrKinds kinds) {
   for (const RtrKinds kind : {kRtrZeroFpdu, kRtrWrite, kRtrRead}) {
     if ((kinds & kind) != 0) return kind;

@@ -10,7 +10,7 @@ namespace urnic::mpa {
 //= RFC 5044 8, RFC 6581 8: MPA reports errors by these codes
 enum class MpaError : uint8_t {
   kNone = 0,
-  kConnectionLost = 1,  // TCP is gone: nobody is left to be told
+  kConnectionLost = 1,  // TCP is gone, so no Terminate can be sent
   kBadCrc = 2,
   kBadMarker = 3,  // the CRC is right, but a marker and the length disagree
   // A malformed request or reply. There is no Terminate: TCP is closed.

@@ -1,8 +1,8 @@
 #pragma once
 
 // Where the parts of an FPDU are in the stream: length field, markers, ULPDU,
-// pad and CRC. Shared by the side that builds FPDUs and the side that takes
-// them apart.
+// pad and CRC. Shared by the side that builds FPDUs and the side that parses
+// them.
 
 #include <algorithm>
 #include <cstdint>

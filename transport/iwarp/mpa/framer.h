@@ -8,12 +8,12 @@
 //
 //   WriteFpdu(shape, crc, from, frame, [&](uint32_t at, auto to) { ... });
 //
-// reads `to.size()` bytes of the ULPDU from offset `at`. They are read once,
-// in order, mostly straight into the frame. A caller who can also be called
-// with a wire::Crc32c& extends that over the bytes on the way. The CRC is
-// computed over what was read, so it fits the bytes sent even if the program
-// changes its memory in between. A range that contains a byte of the CRC reads
-// the whole ULPDU.
+// reads `to.size()` bytes of the ULPDU from offset `at`. They are read once, in
+// order, mostly directly into the frame. A callback that also accepts a
+// wire::Crc32c& extends the CRC while it copies. The CRC is computed over the
+// bytes that were read, so it fits the bytes that are sent even if the program
+// changes its memory meanwhile. If the range contains a byte of the CRC, the
+// whole ULPDU is read.
 
 #include <array>
 #include <cstdint>
@@ -26,7 +26,8 @@
 
 namespace urnic::mpa {
 
-// The loop of WriteFpdu(): writes all except the ULPDU, and asks for that.
+// The loop of WriteFpdu(): writes everything except the ULPDU, which the caller
+// fills in on request.
 class FpduPen {
  public:
   // Writes the bytes [from, from + out.size()) of the FPDU, as they are on the
@@ -74,7 +75,7 @@ inline constexpr uint32_t kHashOnTheWay = 512;
 template <typename ReadUlpdu>
 void WriteFpdu(const FpduShape& shape, bool crc, uint32_t from,
                std::span<uint8_t> out, ReadUlpdu&& read) {
-  // Most are whole and have no markers: one run of bytes, and of the CRC.
+  // Most FPDUs are written as a whole and without markers, in one run.
   if (!shape.markers && from == 0 && out.size() == shape.data_bytes()) {
     const wire::Be<uint16_t> length(static_cast<uint16_t>(shape.ulpdu_bytes));
     std::memcpy(out.data(), &length, sizeof(length));

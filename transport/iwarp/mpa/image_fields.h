@@ -2,10 +2,10 @@
 
 // The lists of members of MPA (transport/work/image_codec.h).
 //
-// What follows from the peer's bytes is not carried, but the bytes are, and are
-// read again: the frame that sets a connection up, and the parts of an FPDU
-// whose end has not arrived. The parts have been acknowledged, so they cannot
-// be dropped.
+// Members that follow from the peer's bytes are not carried. The bytes are
+// carried instead, and read again: the frame that sets a connection up, and the
+// parts of an FPDU whose end has not arrived. These parts have been
+// acknowledged, so they must not be dropped.
 
 #include <utility>
 
@@ -152,8 +152,8 @@ struct FieldsOf<mpa::Responder> {
   }
 };
 
-// The configuration is that of the connection. The bytes of an FPDU under way
-// come again, so that its length, its CRC and its shape are known.
+// The connection has the configuration. The bytes of an incomplete FPDU are
+// processed again, which gives its length, its CRC and its shape.
 template <>
 struct FieldsOf<mpa::Delimiter> {
   template <typename F, typename S>

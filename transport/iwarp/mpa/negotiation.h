@@ -11,7 +11,7 @@
 // - IRD and ORD (revision 2): each side's ORD is at most the other side's IRD.
 // - The peer-to-peer model (revision 2): the initiator's first FPDU is a
 //   message without effect (RTR), so that the responder may send first. Both
-//   sides agree on the kind of message.
+//   sides agree on the kind of this message.
 //
 // Revision 1 has no IRD, ORD and RTR. If the peer does not know revision 2, the
 // initiator begins again with revision 1: on the same connection if the reply
@@ -41,7 +41,7 @@ struct SetupOptions {
   // The latest revision to use, 1 or 2.
   uint8_t revision = 2;
   bool crc = true;
-  bool markers = false;  // to receive
+  bool markers = false;  // whether we want to receive them
   // Incoming and outgoing reads at a time, below 0x3fff. `max_ird`: the limit
   // to which IRD may be raised if the peer wants more.
   uint16_t ird = 0;
@@ -52,7 +52,7 @@ struct SetupOptions {
   bool peer_to_peer = false;
   RtrKinds rtr_kinds = kRtrAll;
   // Whether to make the promise of aligned segments, and to look for the
-  // peer's: the peer's SYN says that it is a uRNIC.
+  // peer's. Set if the peer's SYN shows that it is a uRNIC.
   bool promise = false;
   // For the whole set-up. The time that the program takes to accept a request
   // does not count.
@@ -100,8 +100,8 @@ class Initiator {
   uint32_t Start(std::span<const uint8_t> private_data, Time now,
                  std::span<uint8_t> to);
 
-  // The peer is not a uRNIC. Takes the promise off the request, which has not
-  // been sent, and returns its length.
+  // The peer is not a uRNIC: removes the promise from the request, which has
+  // not been sent, and returns its length.
   uint32_t WithdrawPromise(std::span<uint8_t> request);
 
   struct Taken {
@@ -117,7 +117,7 @@ class Initiator {
   State state() const { return state_; }
   bool promises() const { return options_.promise; }
   const SetupOptions& options() const { return options_; }
-  // Of kTerminate and kFailed. kNone: there was no answer in time.
+  // With kTerminate and kFailed. kNone: there was no answer in time.
   MpaError error() const { return error_; }
   // REQUIRES: kAgreed or kTerminate.
   const Agreement& agreement() const { return agreement_; }
@@ -185,7 +185,7 @@ class Responder {
   uint32_t Accept(std::span<const uint8_t> private_data, Time now,
                   std::span<uint8_t> to);
   uint32_t Reject(std::span<const uint8_t> private_data, std::span<uint8_t> to);
-  // For the program's private data in the reply. REQUIRES: kRequested.
+  // The room for the program's private data in the reply. REQUIRES: kRequested.
   uint32_t room() const {
     return options_.promise
                ? MaxPrivateData(request().revision, request().promise)

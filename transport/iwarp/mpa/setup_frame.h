@@ -1,7 +1,7 @@
 #pragma once
 
-// The request and the reply that set MPA up, read from a stream in arbitrary
-// cuts, and written.
+// Reads and writes the request and the reply that set MPA up. They are read
+// from a stream, in pieces of any size.
 
 #include <array>
 #include <cstdint>
@@ -19,29 +19,29 @@ inline constexpr uint32_t kSetupHeaderBytes = sizeof(wire::MpaFrame);
 inline constexpr uint32_t kMaxSetupBytes =
     kSetupHeaderBytes + wire::kMpaMaxPrivateData;
 
-// What uRNICs append to the program's private data, to promise each other that
-// each of their segments begins with an FPDU, unless its place in the stream is
-// one where no FPDU can begin (docs/design/0010, point 4). Only between peers
-// that know each other as uRNICs by the options of their SYNs.
+// The promise of a uRNIC that each of its segments begins with an FPDU, unless
+// no FPDU can begin at its place in the stream (docs/design/0010, point 4). It
+// is appended to the program's private data, only between peers that know each
+// other as uRNICs by the options of their SYNs.
 struct AlignmentPromise {
   static constexpr uint32_t kMagic = 0x75524e41;  // "uRNA"
 
   wire::Be<uint32_t> magic{kMagic};
   wire::Be<uint16_t> reserved;
-  // Of the program. It must fit the frame's length, so that a program's data
-  // are rarely mistaken for a promise.
+  // The length of the program's data. It must match the frame's length, so that
+  // a program's data are rarely mistaken for a promise.
   wire::Be<uint16_t> private_data_bytes;
 };
 static_assert(sizeof(AlignmentPromise) == 8 && alignof(AlignmentPromise) == 1);
 
-// The private data that are left for the program.
+// The room for the program's private data.
 constexpr uint32_t MaxPrivateData(uint8_t revision, bool promise) {
   return wire::kMpaMaxPrivateData -
          (revision >= 2 ? uint32_t{sizeof(wire::MpaEnhanced)} : 0) -
          (promise ? uint32_t{sizeof(AlignmentPromise)} : 0);
 }
 
-// Those of a reply to a peer that is not a uRNIC.
+// The room in a reply to a peer that is not a uRNIC.
 //= Linux siw_recv_mpa_rr(): a frame has at most 256 bytes of private data, with
 //= those of MpaEnhanced
 // A kernel dies of a reply with more.
@@ -66,8 +66,8 @@ struct SetupFrame {
   uint32_t Write(std::span<uint8_t> to) const;
 };
 
-// Takes the promise off a frame that Write() has made. Returns the length that
-// is left.
+// Removes the promise from a frame that Write() has made. Returns the remaining
+// length.
 uint32_t RemovePromise(std::span<uint8_t> frame);
 
 // Collects one frame. Refuses it at its first wrong byte.
@@ -88,7 +88,7 @@ class SetupReader {
   // Returns how many of these bytes belong to the frame.
   uint32_t Add(std::span<const uint8_t> bytes);
   State state() const { return state_; }
-  // REQUIRES: kComplete. Its private data lie in this object.
+  // REQUIRES: kComplete. Its private data are in this object.
   const SetupFrame& frame() const { return frame_; }
 
  private:

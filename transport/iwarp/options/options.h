@@ -1,19 +1,20 @@
 #pragma once
 
-// What an operator may choose for the iWARP device of a port. Its text form:
+// The operator's options for the iWARP device of a port. Their text form is in
 // options_spec.h.
 
 #include <cstdint>
 
 namespace urnic::iwarp {
 
-// The message of the side that connects which lets the other side send first.
+// The first message of the side that connects, after which the other side may
+// send.
 enum class Rtr : uint8_t {
   kAny,    // whichever of the three suits both sides
   kZero,   // an FPDU without a message
   kWrite,  // a Write of no bytes
   kRead,   // a read of no bytes
-  kNone,   // it does not offer one, but takes what a peer offers
+  kNone,   // offers none, but accepts those of a peer
 };
 
 // Whether TCP offers ECN, and what it does with marks.
@@ -27,23 +28,22 @@ struct Options {
   // Whether we ask for the CRC of MPA. It is used if either side asks for it.
   // Its cost is small (CRC32C), and TCP's checksum misses what it finds.
   bool crc = true;
-  // Whether the peer is to put markers into its stream. They are in each
-  // segment, and help only a receiver that places behind holes.
+  // Whether we ask the peer to put markers into its stream. They are in each
+  // segment, and only help a receiver that places data behind holes.
   bool markers = false;
-  // The latest revision of MPA, 1 or 2. Only 2 carries the depths of reads,
-  // which are a part of what programs say, and the RTR.
+  // The latest revision of MPA, 1 or 2. Only 2 negotiates the depths of reads,
+  // which programs set, and the RTR.
   uint8_t mpa_revision = 2;
   // Until the first FPDU of the side that connects has arrived, the other side
   // must not send. Programs do not know this: with RoCE, either may send first.
   Rtr rtr = Rtr::kAny;
-  // A network that marks nothing gains nothing, and some devices drop SYNs that
-  // ask for it.
+  // ECN has no use in a network that does not mark packets, and some devices
+  // drop SYNs that request it.
   Ecn ecn = Ecn::kOff;
   // How long a peer may be silent before its connection is given up, in
-  // seconds; 0: forever if we have nothing to send, else as long as TCP's
-  // default. With a number, a connection without traffic asks its peer from
-  // time to time, so that a program that only receives learns that its peer has
-  // vanished.
+  // seconds. 0: forever if we have nothing to send, else TCP's default. With a
+  // number, a connection without traffic probes its peer from time to time, so
+  // that a program that only receives notices that its peer has gone.
   uint32_t timeout_seconds = 0;
   static constexpr uint32_t kMaxTimeoutSeconds = 86400;
   friend bool operator==(const Options&, const Options&) = default;

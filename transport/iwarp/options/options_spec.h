@@ -10,7 +10,7 @@
 //        | "ecn=" ( "off" | "classic" | "dctcp" )
 //        | "timeout=" ( "off" | SECONDS )           SECONDS: 1 to 86400
 //
-// What is not given has its default.
+// Options that are not given have their defaults.
 
 #include <string_view>
 
@@ -19,8 +19,8 @@
 
 namespace urnic::iwarp {
 
-// Empty: all defaults. INVALID_ARGUMENT: names the item, what is wrong with it,
-// and what it may be.
+// An empty text gives all defaults. INVALID_ARGUMENT: the message names the
+// item, the mistake, and the allowed values.
 absl::StatusOr<Options> ParseOptions(std::string_view text);
 
 }  // namespace urnic::iwarp

@@ -1,7 +1,7 @@
 #pragma once
 
-// FPDUs whose payload was placed when they arrived behind a hole of the stream:
-// their headers, until the hole closes.
+// The headers of FPDUs whose payload was placed when they arrived behind a hole
+// of the stream. They are kept until the hole closes.
 //
 // The records of all connections of an engine come from one pool. Nothing is
 // allocated after the pool's construction.
@@ -41,8 +41,8 @@ class EarlyPool {
   EarlyPool& operator=(const EarlyPool&) = delete;
 
   uint32_t free_count() const { return free_count_; }
-  // For replays: others have all but so many. REQUIRES: at most as many as are
-  // free.
+  // For replays: leaves `count` records free, as if others had all the rest.
+  // REQUIRES: at least as many are free.
   void SetFree(uint32_t count) { free_count_ = count; }
 
  private:
@@ -90,7 +90,7 @@ class EarlyFpdus {
     record.payload_bytes = segment.payload_bytes;
     record.header_bytes = static_cast<uint8_t>(segment.header_bytes);
     segment.CopyUlpdu(record.header_copy, segment.header_bytes);
-    // Mostly it comes behind all others.
+    // Usually it is the last one.
     uint32_t before = tail_;
     if (before != kNone && At(before).end - end > 0) {
       before = kNone;

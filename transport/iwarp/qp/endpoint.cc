@@ -5,8 +5,8 @@
 namespace urnic::iwarp {
 namespace {
 
-// How long an answer waits for a place to be kept in, if no acknowledgement
-// will make one free.
+// How long an answer waits for a place for its copy, if no acknowledgement will
+// free one.
 constexpr Duration kKeepRetry = Duration::Milliseconds(1);
 
 // How long the initiator's first FPDU waits behind the reply of a peer that is
@@ -16,8 +16,8 @@ constexpr Duration kKeepRetry = Duration::Milliseconds(1);
 constexpr Duration kMinHold = Duration::Milliseconds(2);
 constexpr Duration kMaxHold = Duration::Milliseconds(10);
 
-// Of messages that a uRNIC keeps, every so many are acknowledged at once. So
-// the copies of those that are sent one by one do not fill all places.
+// One in this many messages that a uRNIC keeps is acknowledged at once, so that
+// the copies of messages that are sent one by one do not fill all places.
 constexpr uint8_t kSmallPerAck = 16;
 
 Failure FailureOf(tcp::End end) {
@@ -279,7 +279,7 @@ uint32_t Endpoint::Transmit(Time now, std::span<tcp::TcpSlot> slots) {
 tcp::Chunk Endpoint::NextChunk(uint32_t max_bytes) {
   tcp::Chunk chunk;
   if (set_up_.unsent_bytes() != 0) {
-    // Before its SYN, nothing was known of the peer.
+    // Before its SYN, it was unknown whether the peer is a uRNIC.
     if (!tcp_.peer_is_urnic()) set_up_.WithdrawPromise();
     uint32_t offset = 0;
     chunk.bytes = set_up_.Cut(max_bytes, offset);
@@ -314,8 +314,8 @@ tcp::Chunk Endpoint::CutFpdu(uint32_t max_bytes) {
   return {cut.source, bytes};
 }
 
-// The small messages that are posted behind one of `used` bytes, and fit with
-// it into a segment. Returns their bytes.
+// Cuts the small messages that are posted behind one of `used` bytes, and fit
+// into a segment with it. Returns their bytes.
 uint32_t Endpoint::CutSmall(uint32_t used, uint32_t max_bytes) {
   const bool markers = set_up_.agreement().send_markers;
   uint32_t bytes = 0;
@@ -334,8 +334,8 @@ void Endpoint::OnChunkAcked(uint64_t source) {
   if (source < kOwnSource && qp_ != nullptr) qp_->OnAcked(source);
 }
 
-// The position of an FPDU in the stream decides where its markers are, also
-// when it is built again.
+// The position of an FPDU in the stream determines the places of its markers,
+// also when it is built again.
 mpa::FpduShape Endpoint::ShapeAt(SeqNum begin, uint32_t ulpdu_bytes) const {
   const auto distance = static_cast<uint32_t>(begin - send_start_);
   return {.ulpdu_bytes = ulpdu_bytes,

@@ -6,9 +6,9 @@
 // token). Time does not go backwards. Nothing is allocated, except records of
 // segments from the engine's slab.
 //
-// The queue pair comes late, as in Linux: the initiator has one, but on the
-// other side the program creates it when the request has arrived. Until the
-// set-up is complete, it is not touched; then it goes to RTS. When the
+// The initiator has a queue pair from the beginning. On the other side, as in
+// Linux, the program creates it when the request has arrived. When the set-up
+// is complete, the queue pair goes to RTS; it is not used before. When the
 // connection ends, it goes to ERR.
 //
 // What the caller does:
@@ -44,7 +44,8 @@
 
 namespace urnic::iwarp {
 
-// What all connections of an engine share. Outlives them.
+// The pools that all connections of an engine share. They outlive the
+// connections.
 struct EndpointPools {
   tcp::SegmentSlab* segments = nullptr;
   tcp::RangePool* ranges = nullptr;
@@ -55,11 +56,11 @@ struct EndpointPools {
   EarlyPool* early = nullptr;  // null: nothing is placed behind a hole
 };
 
-// The queue pair of a connection. It is in INIT and outlives the endpoint, or
-// is taken away before by Detach().
+// The queue pair of a connection. It is in INIT, and outlives the endpoint
+// unless Detach() is called.
 struct Attachment {
   rdmap::Qp* qp = nullptr;
-  // ird, ord: what the program wants; the set-up may lower them. `immediate`:
+  // ird, ord: the program's choice, which the set-up may lower. `immediate`:
   // for a peer that is not a uRNIC.
   // REQUIRES: the queue pair has answers for ird and SetupOptions::max_ird.
   rdmap::Config config;
@@ -94,9 +95,9 @@ class Endpoint {
   [[nodiscard]] bool Accept(const Attachment& attachment,
                             std::span<const uint8_t> private_data, Time now);
   [[nodiscard]] bool Reject(std::span<const uint8_t> private_data, Time now);
-  // Ends the connection, and moves the queue pair to ERR. What was sent arrives
-  // if it need not be built again from a request; what was only posted is
-  // flushed. Also called when the program has moved the queue pair to ERR.
+  // Ends the connection, and moves the queue pair to ERR. Sent data arrive if
+  // they need not be built again from a request; requests that were only posted
+  // are flushed. Also called when the program has moved the queue pair to ERR.
   void Disconnect(Time now);
   // The same, immediately: the peer gets a RST.
   void Abort(Time now);
@@ -106,11 +107,11 @@ class Endpoint {
   Event TakeEvent();
   // Why it has ended. Does not change after the event.
   Failure failure() const { return failure_; }
-  // What the peer's frame had for the program. REQUIRES: kRequest, kConnected
-  // of the initiator, or kRejected was the last event.
+  // The private data of the peer's frame. REQUIRES: kRequest, kConnected of the
+  // initiator, or kRejected was the last event.
   std::span<const uint8_t> private_data() const;
   const SetUp& set_up() const { return set_up_; }
-  // For logs of inputs. Null: it has none now.
+  // For logs of inputs. delimiter() is null if it has none now.
   const EndpointPools& pools() const { return pools_; }
   const mpa::Delimiter* delimiter() const {
     return delimiter_ ? &*delimiter_ : nullptr;
@@ -227,9 +228,9 @@ class Endpoint {
   }
 
   // A router, or our own link, has refused a segment: see tcp::Connection. The
-  // connection finds out by itself what is not reported, and when the path
-  // carries more again. The boundaries of FPDUs do not change; new ones are cut
-  // for the new MSS.
+  // connection itself detects a smaller MTU that is not reported, and when the
+  // path carries more again. The boundaries of FPDUs do not change; new ones
+  // are cut for the new MSS.
   void OnTooBig(uint32_t mtu, SeqNum quoted, Time now) {
     Wake(now);
     tcp_.OnTooBig(mtu, quoted, now);
@@ -254,7 +255,7 @@ class Endpoint {
     kIdle,
     kSetUp,    // of TCP and MPA
     kRunning,  // FPDUs
-    kClosing,  // what arrives is ignored; a FIN or a RST is due
+    kClosing,  // received data are ignored; a FIN or a RST is due
     kClosed,
   };
 
@@ -370,7 +371,7 @@ class Endpoint {
     now_ = now;
     drained_ = false;
   }
-  // Does what the states of the parts demand. Called after each input.
+  // Acts on the new states of the parts. Called after each input.
   void Follow();
   void OnPeerClosed();
   void OnTcpEnded();
@@ -406,8 +407,8 @@ class Endpoint {
   bool request_reported_ = false;
   bool end_reported_ = false;
   bool empty_fpdu_due_ = false;
-  // TCP is to be ended. Not from within a call of it (OnBytes), so Follow()
-  // does so.
+  // TCP must be closed or aborted. That is not possible within a call of TCP
+  // (OnBytes), so Follow() does it.
   bool close_due_ = false;
   bool abort_due_ = false;
   // Transmit() has nothing to send until something happens.

@@ -1,8 +1,7 @@
 #pragma once
 
 // For tests: two ends with their programs, a listener, and a wire between them
-// in virtual time. Each byte that is sent again is compared with the first
-// time.
+// in virtual time. Each resent byte is compared with its first transmission.
 
 #include <algorithm>
 #include <functional>
@@ -75,8 +74,8 @@ class TestEnd {
                 image.size());
     return image;
   }
-  // Another endpoint and queue pair go on from the image, with a clock that is
-  // `ahead` of the wire's. After a refusal, only Renew() is of use.
+  // Another endpoint and queue pair continue from the image, with a clock that
+  // is `ahead` of the wire's. After a refusal, only Renew() is allowed.
   ImageRefusal Become(const Bytes& image, Time now, Duration ahead) {
     std::optional<ImageShape> shape;
     RenewEndpoint();
@@ -189,7 +188,7 @@ class TestEnd {
   rdmap::Config config = rdmap::testing::kDefaultConfig;
   Bytes private_data;
   bool accepts = true;  // each request
-  // The program does not change what its requests under way send.
+  // The program does not change the memory of requests in flight.
   bool stable = true;
   bool checks_stream = true;  // what it sends fits together
   bool posted = false;        // since the last Transmit()
@@ -250,14 +249,14 @@ class Link {
  public:
   explicit Link(uint64_t seed = 1) : random(seed) {}
 
-  // Starts to connect, and runs until both ends are told that they are.
+  // Starts to connect, and runs until both ends have the event kConnected.
   [[nodiscard]] bool Connect() {
     a.Connect(now);
     return RunUntil([this] {
       return a.has(Event::kConnected) && b.has(Event::kConnected);
     });
   }
-  // False: nothing happened any more, or not within so long.
+  // Runs until `condition` is true. False: it never was, for `limit` at most.
   bool RunUntil(const std::function<bool()>& condition,
                 Duration limit = Duration::Seconds(600)) {
     const Time end = now + limit;
@@ -269,7 +268,7 @@ class Link {
   void Run(Duration limit = Duration::Seconds(600)) {
     (void)RunUntil([] { return false; }, limit);
   }
-  // Goes on to the next thing that happens. False: nothing does before `end`.
+  // Advances to the next event. False: there is none before `end`.
   bool Step(Time end) {
     Send(a, to_b_, tamper_to_b);
     Send(b, to_a_, tamper_to_a);
@@ -298,7 +297,7 @@ class Link {
   Random random;
   testing::WireFaults faults;
   bool listening = true;
-  // Called after each thing that an end has done.
+  // Called after each action of an end.
   std::function<void(TestEnd&)> between = [](TestEnd&) {};
   Tamper tamper_to_a = [](Packet&) { return true; };
   Tamper tamper_to_b = [](Packet&) { return true; };

@@ -22,7 +22,7 @@ uint32_t Endpoint::TakeBytes(SeqNum at, mpa::Piece bytes,
     if (step.verdict != RxVerdict::kAccept) TerminateFor(delimiter_->error());
     if (qp_->state() == QpState::kRts) return taken;
   }
-  // Behind the end of the messages only a FIN is of use.
+  // After the last message only a FIN matters.
   return all;
 }
 
@@ -43,7 +43,7 @@ void Endpoint::PlaceEarly(SeqNum end, const mpa::Ulpdu& ulpdu, Sink& sink) {
 
 template <typename Sink>
 void Endpoint::TakeEarlier(SeqNum at, uint32_t bytes, Sink& sink) {
-  // Behind the end of the messages they are of no use.
+  // After the last message, early bytes do not matter.
   if (phase_ != Phase::kRunning || qp_->state() != QpState::kRts) return;
   const RxVerdict verdict = delimiter_->OnEarlyDelivered(bytes);
   if (verdict != RxVerdict::kAccept) {

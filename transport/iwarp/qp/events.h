@@ -7,8 +7,7 @@
 
 namespace urnic::iwarp {
 
-// What the connection manager is told. The values are in the order of a
-// connection's life.
+// The events for the connection manager, in the order of a connection's life.
 enum class Event : uint8_t {
   kNone,
   kRequest,    // Accept() or Reject() is next; private_data()
@@ -18,15 +17,15 @@ enum class Event : uint8_t {
   kRetryRevision1,  // the peer may know only MPA revision 1: connect again,
                     // with another Endpoint
   kFailed,          // before it was connected: failure()
-  kDisconnected,    // failure(), if it was not in order
+  kDisconnected,    // failure(), if it did not end in order
 };
 
 enum class Failure : uint8_t {
   kNone,
   kRefused,   // no listener
   kTimedOut,  // the peer does not answer
-  kReset,     // the peer has closed the connection, and should not have
-  kProtocol,  // the peer broke the rules, or what it asks for does not fit
+  kReset,     // the peer has closed the connection at a wrong moment
+  kProtocol,  // the peer broke the rules, or its request cannot be met
   kAborted,   // by us
 };
 

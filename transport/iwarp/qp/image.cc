@@ -7,7 +7,7 @@
 namespace urnic {
 namespace {
 
-// Of the chunks of TCP.
+// The length of an impossible chunk.
 constexpr uint32_t kImpossible = UINT32_MAX;
 
 }  // namespace
@@ -39,7 +39,7 @@ void FieldsOf<iwarp::Endpoint>::CheckPhase(ImageReader& f, const Endpoint& e) {
             "is for nothing after the end of TCP");
   f.Require(e.phase_ <= Phase::kRunning || e.early_.empty(), "phase", phase,
             "has no FPDUs");
-  // Bit 0 is of no event.
+  // Bit 0 does not stand for an event.
   f.Require((e.events_ & 1) == 0 && e.events_ < 1u << 7, "events", e.events_,
             "are unknown");
   if (e.phase_ != Phase::kRunning) return;
@@ -203,7 +203,7 @@ void FieldsOf<iwarp::Endpoint>::Check(ImageReader& f, const Endpoint& e,
   if (f.ok()) CheckPhase(f, e);
   if (f.ok() && e.phase_ == Endpoint::Phase::kSetUp) CheckSetUp(f, e, answers);
   if (f.ok() && e.qp_ != nullptr) FieldsOf<rdmap::Qp>::Check(f, *e.qp_);
-  // After the end of the messages, nothing is taken from them any more.
+  // After the last message, no more bytes are taken.
   const bool takes = e.phase_ == Endpoint::Phase::kSetUp ||
                      (e.phase_ == Endpoint::Phase::kRunning &&
                       e.qp_->state() == QpState::kRts);

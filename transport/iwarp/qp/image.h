@@ -4,18 +4,18 @@
 // framing of MPA, and the queue pair, if it has been given to the connection.
 // The addresses are at the end, because only the caller knows them.
 //
-// An image can be made between any two calls, if the caller has done its duty
-// for the last one: WritePayload() for what Transmit() returned, and Settle()
-// after what was received.
+// An image can be made between any two calls, if the caller has done its duties
+// for the last one: WritePayload() for the segments of Transmit(), and Settle()
+// after received segments.
 //
-// What lies in the program's memory and rings is read again. Other bytes have
-// to go along:
-//   - the FPDUs of which a copy is kept: they cannot be built again;
+// Data in the program's memory and rings are read again. The image has the
+// other bytes:
+//   - the FPDUs of which a copy is kept, because they cannot be built again;
 //   - the bytes of frames in custody, because they have been acknowledged or
-//     SACKed. A receiver may forget what it has only SACKed, but the peer then
-//     resends it no earlier than after a time-out;
+//     SACKed. A receiver may drop bytes that it has only SACKed, but the peer
+//     resends them only after a time-out;
 //   - the headers of FPDUs whose payload was placed behind a hole;
-//   - our frame of the set-up, and what has arrived of the peer's.
+//   - our frame of the set-up, and the received part of the peer's.
 //
 // Frames that arrive after the image was made are lost, as on a wire.
 
@@ -36,12 +36,12 @@ namespace urnic::iwarp {
 size_t ExtractImage(const Endpoint& endpoint, const tcp::FourTuple& tuple,
                     Time now, std::span<uint8_t> out);
 
-// Reads what the image's queue pair must be created with; none: the connection
-// has no queue pair yet, or no longer.
+// Reads the parameters with which the image's queue pair must be created. None:
+// the connection has no queue pair yet, or no longer.
 ImageRefusal ReadImageShape(std::span<const uint8_t> image,
                             std::optional<ImageShape>& out);
 
-// What exists where a connection goes on.
+// The place where a connection continues.
 struct Destination {
   // Those of the image.
   tcp::FourTuple tuple = {};
@@ -57,9 +57,9 @@ struct Destination {
 
 // Restores `endpoint` and its queue pair from the image, on the clock that
 // shows `now`, and tells the program's rings how far they have been read.
-// REQUIRES: the endpoint is new. The old one is gone if both have the same
-// pools: what it keeps is needed. An endpoint and a queue pair that have
-// refused an image can only be destroyed.
+// REQUIRES: the endpoint is new. If both have the same pools, the old endpoint
+// is gone, because the new one needs its memory. An endpoint and a queue pair
+// that have refused an image can only be destroyed.
 //
 // The image is not trusted: it is refused, or yields a connection in a state
 // that it could have reached by itself. Keys and addresses are checked when
@@ -67,7 +67,7 @@ struct Destination {
 ImageRefusal InsertImage(std::span<const uint8_t> image, Time now,
                          const Destination& destination, Endpoint& endpoint);
 
-// The same without the program's rings, for inspection only: sets
+// The same without the program's rings, for queries and tests only: sets
 // `destination.tuple`.
 ImageRefusal ReadImage(std::span<const uint8_t> image, Time now,
                        Destination& destination, Endpoint& endpoint);
@@ -76,7 +76,8 @@ ImageRefusal ReadImage(std::span<const uint8_t> image, Time now,
 void ShowState(const Endpoint& endpoint, const tcp::FourTuple& tuple, Time now,
                std::string& out);
 
-// How much an engine has of what has no image of its own, for inspection only.
+// How many objects of each kind an engine has, for `urnic state` only; most
+// have no image.
 struct ConnectionCounts {
   uint32_t listeners = 0;
   uint32_t connections = 0;  // which have one

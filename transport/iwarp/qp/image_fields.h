@@ -274,9 +274,9 @@ struct FieldsOf<iwarp::Endpoint> {
     }
     f.Element("delimiter", *delimiter);
   }
-  // What must hold between the members. `answers`: see Destination.
+  // Checks the rules between the members. `answers`: see Destination.
   static void Check(ImageReader& f, const Endpoint& e, uint32_t answers);
-  // Sets what follows from the rest.
+  // Sets the members that follow from the others.
   static void Derive(Endpoint& e, Time now);
 
   static bool IsNew(const Endpoint& e) {
@@ -301,17 +301,18 @@ struct FieldsOf<iwarp::Endpoint> {
   static bool RequireAgreement(ImageReader& f, const Endpoint& e);
   static void CheckPhase(ImageReader& f, const Endpoint& e);
   static void CheckSetUp(ImageReader& f, const Endpoint& e, uint32_t answers);
-  // What is early of the stream consists of FPDUs whose headers are there.
+  // Checks that the early parts of the stream consist of FPDUs whose headers
+  // the image has.
   static void CheckEarly(ImageReader& f, const Endpoint& e);
-  // The chunks that TCP has not got acknowledged can be built again, with the
-  // same lengths.
+  // Checks that the unacknowledged chunks can be built again, with the same
+  // lengths.
   static void CheckChunks(ImageReader& f, const Endpoint& e);
   static void CheckFrameChunk(ImageReader& f, const Endpoint& e, SeqNum begin,
                               uint64_t source, uint32_t bytes);
   // 0: it cannot be built. UINT32_MAX: it is impossible.
   static uint32_t FpduBytes(const Endpoint& e, SeqNum begin, uint64_t source);
-  // The same, of a chunk that is to be kept: up to the FPDU that reaches the
-  // end of the copy.
+  // The same for a chunk that must be kept: up to the FPDU that reaches the end
+  // of the copy.
   static uint32_t KeptBytes(const Endpoint& e, const iwarp::KeptFpdu& copy);
 };
 

@@ -1,14 +1,14 @@
 #pragma once
 
-// What a log of inputs (ras/inputs) has of a queue pair of iWARP, beside that
-// of all transports (transport/work/inputs.h): the calls of its connection's
-// end (Endpoint) and of its core (rdmap::Qp), in order, and what they find in
-// the pools that they share with others.
+// The items of a log of inputs (ras/inputs) for a queue pair of iWARP, in
+// addition to those of all transports (transport/work/inputs.h): the calls of
+// its connection's endpoint (Endpoint) and of its core (rdmap::Qp), in order,
+// and the state of the pools that they share with others.
 //
-// A segment begins with an image of both, and so does a connection: how it is
-// asked for and accepted is not in the log. Received segments are there as a
-// whole, because MPA looks at each byte. Of what is sent, the program's memory
-// is not: nothing depends on it.
+// A segment of the log begins with an image of both, and so does a connection:
+// the calls that request and accept it are not in the log. Received segments
+// are logged as a whole, because MPA reads each byte. The program's memory that
+// is sent is not logged, because nothing depends on it.
 
 #include <algorithm>
 #include <cstddef>
@@ -52,12 +52,12 @@ enum class Input : uint8_t {
   kSent,      // small: ECT; large: bytes; SentNow, and the header of TCP
   kHead,      // of kWrite: the bytes that do not depend on memory
   kNoMemory,  // large: of the reads of memory, the one that failed
-  // In the middle of a segment, the faults before it are told, and its
-  // completions are written. large: how many receives it had completed.
+  // In the middle of a received segment: earlier faults are reported, and its
+  // completions so far are written. large: how many receives it had completed.
   kDeliver,
 };
 
-// What it finds in the pools of its engine.
+// The state of the engine's pools, as an endpoint sees it.
 struct PoolsNow {
   PoolsNow() = default;
   PoolsNow(const Endpoint& endpoint, Time now) {
@@ -110,9 +110,9 @@ struct SentNow {
 
 inline constexpr uint32_t kMaxHeadBytes = 80;  // an atomic request is shorter
 
-// How many bytes at the beginning of a segment's payload are known without the
-// program's memory. Data follow the header of a DDP segment; the messages of
-// the other queues have none. Where markers may be, none is looked at.
+// How many bytes at the beginning of a segment's payload do not depend on the
+// program's memory. In a DDP segment, data follow the header; the messages of
+// the other queues have no data. 0 if there may be markers.
 inline uint32_t HeadBytes(const Endpoint& endpoint, const tcp::TcpSlot& slot,
                           std::span<const uint8_t> payload) {
   constexpr uint32_t kLength = 2;

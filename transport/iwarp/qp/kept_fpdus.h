@@ -1,9 +1,9 @@
 #pragma once
 
-// FPDUs of which a copy is kept until they are acknowledged: their memory may
-// change before (read responses), or belongs to the program again (small
-// messages that complete when they have been sent). Small messages that are
-// posted together share a segment of TCP, and are kept together.
+// FPDUs of which a copy is kept until they are acknowledged, because their
+// memory may change earlier (read responses), or belongs to the program again
+// (small messages that complete when they have been sent). Small messages that
+// are posted together share a segment of TCP, and are kept together.
 
 #include <cstdint>
 #include <span>
@@ -14,8 +14,9 @@
 
 namespace urnic::iwarp {
 
-// Memory for the kept FPDUs of all connections of an engine.
-// Not called for FPDUs that are built again from the request, hence virtual.
+// Memory for the kept FPDUs of all connections of an engine. The calls may be
+// virtual, because they are not made for FPDUs that are built again from the
+// request.
 class FpduKeeper {
  public:
   // How many FPDUs can be kept now.

@@ -37,8 +37,8 @@ inline void ChooseSetUp(Link& link) {
   link.faults.reorder_percent = static_cast<uint32_t>(random.Below(51));
 }
 
-// What the path carries. It changes from time to time, and routers may not say
-// so.
+// The packet size that the path carries. It changes from time to time, and
+// routers may not report it.
 class Path {
  public:
   explicit Path(Link& link) : link_(link) {}

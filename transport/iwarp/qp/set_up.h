@@ -1,7 +1,7 @@
 #pragma once
 
-// The set-up of MPA in either role, and our own frame. TCP may have to send its
-// bytes again at any time, so they stay here.
+// The set-up of MPA in either role, and our own frame. TCP may have to resend
+// the frame's bytes at any time, so they are kept here.
 
 #include <algorithm>
 #include <array>
@@ -40,8 +40,8 @@ class SetUp {
     role_.emplace<mpa::Responder>(options, now);
   }
 
-  // The peer is not a uRNIC. Before the first Cut(): a responder knows it from
-  // the beginning.
+  // The peer is not a uRNIC. Call this before the first Cut(); only an
+  // initiator needs it, because a responder knows from the beginning.
   void WithdrawPromise() {
     auto* initiator = std::get_if<mpa::Initiator>(&role_);
     if (initiator == nullptr || !initiator->promises()) return;
@@ -121,8 +121,8 @@ class SetUp {
   // Our frame.
   uint32_t frame_bytes() const { return frame_bytes_; }
   uint32_t unsent_bytes() const { return frame_bytes_ - cut_bytes_; }
-  // The next bytes to send, at most so many: sets where they begin, and returns
-  // their number.
+  // Takes up to `max_bytes` of the next bytes to send: sets `offset` to their
+  // beginning, and returns their number.
   uint32_t Cut(uint32_t max_bytes, uint32_t& offset) {
     offset = cut_bytes_;
     const uint32_t bytes = std::min(max_bytes, unsent_bytes());

@@ -1,16 +1,17 @@
 #pragma once
 
-// What a queue pair of iWARP is told when its connection is established.
+// The configuration that a queue pair of iWARP gets when its connection is
+// established.
 
 #include <cstdint>
 
 namespace urnic::rdmap {
 
 // Whether requests with immediate data can be sent.
-// kRfc7306: the peer knows the message of eight bytes. A write followed by it
-// is the request; a send followed by it would complete twice there.
-// kMerged: the peer is a uRNIC. A send says that immediate data follows
-// (kImmediateFollows), and completes once.
+// kRfc7306: the peer knows the message of eight bytes. A write followed by this
+// message is a write with immediate data. A send followed by it would complete
+// twice at the peer. kMerged: the peer is a uRNIC. A send announces that
+// immediate data follows (kImmediateFollows), and completes once.
 enum class ImmediateData : uint8_t { kNone, kRfc7306, kMerged };
 
 // In the field of a send's header that is reserved, and zero for all others.
@@ -21,10 +22,11 @@ struct Config {
   uint32_t ird = 0;     // reads and atomics of the peer at a time
   uint32_t ord = 0;     // our own
   // Sends and writes up to this length complete when they have been sent, if
-  // their frame is kept. The same in all uRNICs: the acknowledgement of such a
-  // send is not urgent. A lone write to a uRNIC completes with its
-  // acknowledgement, which comes at once: its program may then wait in memory
-  // for an answer, without a call that would receive it.
+  // their frame is kept. All uRNICs have the same value, so that the receiver
+  // knows that the acknowledgement of such a send is not urgent. A lone write
+  // to a uRNIC completes with its acknowledgement, which comes at once:
+  // afterwards its program may wait for an answer in memory, and make no call
+  // that would receive the acknowledgement.
   uint32_t keep_bytes = 0;
   ImmediateData immediate = ImmediateData::kNone;
 

@@ -26,7 +26,7 @@ size_t ExtractImage(const Qp& qp, Time now, std::span<uint8_t> out);
 // that it could have reached by itself.
 ImageRefusal InsertImage(std::span<const uint8_t> image, Time now, Qp& qp);
 
-// The same without the program's rings, for inspection only.
+// The same without the program's rings, for queries and tests only.
 ImageRefusal ReadImage(std::span<const uint8_t> image, Time now, Qp& qp);
 
 // Appends a line for each member that an image carries: "requester.head 12".

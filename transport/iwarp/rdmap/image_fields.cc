@@ -174,7 +174,7 @@ uint32_t FieldsOf<rdmap::Qp>::UlpduBytes(const rdmap::Qp& qp, uint64_t packed) {
   if (source.kind == ddp::SourceKind::kRequest) {
     const rdmap::Requester& r = qp.requester_;
     const uint32_t index = source.IndexNear(r.head_);
-    // It is done, or was flushed.
+    // The request is done, or was flushed.
     if (IsAfter(r.head_, index)) return 0;
     const uint32_t end = r.next_ + (r.InMessage() ? 1 : 0);
     if (index - r.head_ >= end - r.head_) return kImpossible;

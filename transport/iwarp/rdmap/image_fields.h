@@ -2,9 +2,9 @@
 
 // The lists of members of an iWARP queue pair (transport/work/image_codec.h).
 //
-// The requests are in the program's ring and are read again. Of the sink of a
-// read, the place is found again. The configuration is that of the requester;
-// the responder has the same.
+// The requests are in the program's ring and are read again. The current place
+// in the sink of a read is computed again. Requester and responder have the
+// same configuration, so the image has it once.
 
 #include <algorithm>
 
@@ -163,7 +163,7 @@ struct FieldsOf<rdmap::Responder> {
     f("write_bytes", write_bytes);
     f("last_write_bytes", last_write_bytes);
     f.Elsewhere(mrs, stream, config, answers, mask);
-    f.Elsewhere(refused, refused_request);  // told when it happened
+    f.Elsewhere(refused, refused_request);  // reported when it happened
     f.Group("receive_queue", *rq);
     f.Require(end - first <= mask + 1, "end", end,
               "is farther from first than the number of answers");
@@ -185,7 +185,7 @@ struct FieldsOf<rdmap::Qp> {
                   terminate);
     static constexpr const char* kRtrs[] = {"write", "read"};
     f.Elsewhere(limits);  // in the shape
-    // Counted and told when it arrived.
+    // Counted and reported when it arrived.
     f.Elsewhere(peers_error, refused_by_peer);
     f("state", state, QpState::kErr, kQpStateNames);
     f("event", event, QpEvent::kLastWqeReached, kQpEventNames);
@@ -217,7 +217,7 @@ struct FieldsOf<rdmap::Qp> {
   static uint32_t Answers(const rdmap::Qp& qp) {
     return qp.responder_.mask_ + 1;
   }
-  // What must hold between the members.
+  // Checks the rules between the members.
   static void Check(ImageReader& f, const rdmap::Qp& qp);
   // The length of the ULPDU that Build() makes of this source, now and later.
   // 0: none, Build() fails. UINT32_MAX: the source is impossible.

@@ -1,7 +1,7 @@
 #pragma once
 
-// For tests: one of two ends that do random work, and a simple model of what
-// both must see: every byte, once, in order.
+// For tests: one of two ends that do random work, and a simple model of the
+// correct result at both: every byte, once, in order.
 
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ class Player {
     }
     ++next_id_;
   }
-  // Writes under way at the same time may change the same bytes. If they are
+  // Writes in flight at the same time may change the same bytes. If they are
   // placed out of order, the result is undefined.
   bool overlapping_writes = true;
 

@@ -9,10 +9,10 @@
 //   - received: OnUlpdu() for each ULPDU of a burst; execute the placements in
 //     order (OnPlacementFault() for the first that fails; later ones with the
 //     same `from_responder` are skipped); Settle().
-//   - sending: NextCut(); later, as often as TCP sends the segment, Build();
-//     and OnSent() once, after the first time. Build() fails only if the bytes
-//     cannot be made any more: the connection is lost (Abort()). A segment of
-//     Keep::kMust is built once: later its frame is sent again.
+//   - sending: NextCut(); later Build(), each time that TCP sends the segment,
+//     and OnSent() after the first time. Build() fails only if the bytes cannot
+//     be built any more: the connection is lost (Abort()). A segment of
+//     Keep::kMust is built once; TCP resends its kept frame.
 //   - OnAcked() for each segment whose last byte has been acknowledged, in
 //     order; Settle().
 //   - ends_stream(): after what was cut, the stream ends (FIN). Requests that
@@ -40,7 +40,7 @@ class Qp {
 
   QpState state() const { return state_; }
   const QpLimits& limits() const { return limits_; }
-  // For inspection. `recv_msn`: of the send that comes next.
+  // For queries and tests. `recv_msn`: the number of the next send.
   const Requester& requester() const { return requester_; }
   const Responder& responder() const { return responder_; }
   uint32_t recv_msn() const { return queues_[wire::kSendQueue].msn(); }
@@ -52,7 +52,7 @@ class Qp {
   void UseAnswers(std::span<Answer> answers) { responder_.UseAnswers(answers); }
   // The connection is gone.
   void Abort() { EnterError(); }
-  // A layer below has found the stream broken: says so to the peer.
+  // A layer below has found an error in the stream: tells the peer.
   void Terminate(const ddp::StreamError& error);
   // The initiator's first message, before all others.
   void SendRtr(Rtr rtr);
@@ -72,9 +72,10 @@ class Qp {
   // A ULPDU behind a hole of the stream, whose turn has not come. Whether its
   // payload can be placed now. Without effect.
   //= RFC 5041 5.3: placement may be in any order, delivery is not
-  // What has more effects than its placement, and what is wrong, waits: the
-  // hole may contain the end of the stream. A key that the hole invalidates is
-  // valid until that is delivered, so data for it may be placed before.
+  // Segments with other effects than a placement, and wrong segments, wait: the
+  // hole may contain the end of the stream. If the hole contains an
+  // invalidation of a key, the key is valid until the invalidation is
+  // delivered, so data for it may be placed before.
   bool MayPlaceEarly(ddp::Pieces pieces) {
     ddp::ReceivedSegment segment;
     if (state_ != QpState::kRts || ddp::ParseSegment(pieces, segment)) {
@@ -85,8 +86,9 @@ class Qp {
     } nowhere;
     return VersionOk(segment) && TryPlace(segment, 0, nowhere);
   }
-  // Places it, and returns what OnPlacedEarlier() is to be given: the header is
-  // the beginning of the ULPDU. REQUIRES: MayPlaceEarly()
+  // Places the payload. The caller keeps the ULPDU's header for
+  // OnPlacedEarlier(): the returned segment has its length. REQUIRES:
+  // MayPlaceEarly()
   template <typename Sink>
   ddp::ReceivedSegment PlaceEarly(ddp::Pieces pieces, uint8_t position,
                                   Sink& sink) {
@@ -124,7 +126,7 @@ class Qp {
   // be kept; without one, no answer is cut.
   ddp::Cut NextCut(uint32_t mulpdu, bool can_keep);
   // After a cut of Keep::kMay: another whole message that may be kept with it,
-  // in the same segment of TCP. Nothing: it is something else's turn.
+  // in the same segment of TCP. Empty: the next cut is not such a message.
   // REQUIRES: mulpdu >= ddp::kMinMulpdu
   ddp::Cut NextSmallCut(uint32_t mulpdu);
   // The source of the cut that NextSmallCut() returned after this one.
@@ -145,8 +147,8 @@ class Qp {
     return state_ == QpState::kErr && !terminate_due_;
   }
 
-  // The errors of the Terminates that have ended the stream: of ours, once it
-  // was cut, and of the peer's. kNoError: there was none.
+  // The errors in the Terminates that have ended the stream: in ours, once it
+  // was cut, and in the peer's. kNoError: there was none.
   ddp::StreamError sent_error() const {
     if (terminate_bytes_ == 0 || terminate_due_) return ddp::kNoError;
     return {static_cast<uint8_t>(terminate_[0] >> 4),
@@ -253,8 +255,8 @@ class Qp {
     return segment.queue == wire::kSendQueue && opcode >= kSend &&
            opcode <= kSendSolicitedInvalidate && !invalidates;
   }
-  // Places the payload of a segment that is not the next one. False: it cannot
-  // be; what was placed is void.
+  // Places the payload of a segment that is not the next one. False: that is
+  // not possible, and a part of it may have been placed.
   template <typename Sink>
   bool TryPlace(const ddp::ReceivedSegment& segment, uint8_t position,
                 Sink& sink) {

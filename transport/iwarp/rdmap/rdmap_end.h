@@ -1,8 +1,8 @@
 #pragma once
 
-// One queue pair of iWARP with a host, rings and a caller that does what qp.h
-// asks of it, for tests: MPA and TCP are replaced by a list of ULPDUs. Aborts
-// if the core touches a byte that it was not given.
+// For tests: one queue pair of iWARP with a host, rings and a caller that does
+// its duties (qp.h). A list of ULPDUs replaces MPA and TCP. Aborts if the core
+// accesses a byte outside of the memory that it was given.
 
 #include <cstdint>
 #include <cstring>
@@ -172,8 +172,8 @@ class RdmapEnd {
   }
   void Receive(const Bytes& ulpdu) { Receive(std::span(&ulpdu, 1)); }
 
-  // Executes what has been placed since the last call, and settles it with
-  // `core`, which is the queue pair or what is built around it.
+  // Executes the placements since the last call, and settles them with `core`,
+  // which is the queue pair or an object around it.
   template <typename Core>
   FlowResult Finish(Core& core) {
     for (const Placement& placement : std::exchange(placements_, {})) {

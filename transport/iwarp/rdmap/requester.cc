@@ -11,7 +11,7 @@ constexpr RequestSet kSends = RequestsOf(RequestFamily::kSend);
 
 bool IsAfter(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
 
-// Of a segment of a send or write.
+// The length of the headers in a segment of a send or write.
 uint32_t HeaderBytes(const SendRecord& record) {
   return Contains(kSends, record.opcode) ? sizeof(wire::DdpUntagged)
                                          : sizeof(wire::DdpTagged);
@@ -275,7 +275,7 @@ void Requester::OnAcked(const ddp::Source& source) {
 // --- Building ----------------------------------------------------------------
 
 // The entry of request `index`, read once from the ring. Null: it is not there
-// any more, or has another length. How much of it is sent, its record says.
+// any more, or has another length than its record.
 SendRequest* Requester::RequestOf(uint32_t index) {
   const bool sent = !IsAfter(head_, index) && IsAfter(next_, index);
   if (!sent && !(index == next_ && InMessage())) return nullptr;
@@ -346,7 +346,7 @@ bool Requester::BuildSend(const ddp::Source& source, const SendRecord& record,
 
 //= RFC 7306 6.1: an immediate-data message carries eight bytes on the queue of
 //= the sends
-// Verbs have four, which come first.
+// The message has eight bytes. The four bytes of verbs come first.
 void Requester::BuildImmediate(const SendRecord& record,
                                const SendRequest& request, TxSlot& slot) const {
   const bool send = Contains(kSends, record.opcode);
@@ -361,8 +361,8 @@ void Requester::BuildImmediate(const SendRecord& record,
   ddp::Append(slot, immediate);
 }
 
-// The peer repeats the sink's STag and offset. For it they are only a name: our
-// own list decides where the data goes.
+// The STag and offset of the sink, which the peer repeats in its responses.
+// They only identify the read: our own list determines the place of the data.
 urnic_sge Requester::SinkOf(uint32_t index) const {
   if (NumSge(index) == 0) return {};
   return sq_.ReadSge<urnic_sq_wqe>(index, 0);

@@ -32,8 +32,8 @@ namespace urnic::rdmap {
 
 inline constexpr RequestSet kSupportedRequests = RequestsOf(QpService::kIwarp);
 
-// What the requester remembers of a work request. Private, so that a program
-// that alters a posted entry harms only its own connection.
+// The requester's record of a work request. It is private, so that a program
+// that alters a posted entry only harms its own connection.
 struct SendRecord {
   uint64_t original = 0;  // atomics: the answer, until it has been placed
   uint32_t bytes = 0;
@@ -54,9 +54,9 @@ class Requester {
             std::span<SendRecord> records, mem::MrTable* mrs);
 
   void Start(const Config& config);
-  // Forgets what was posted.
+  // Discards all posted requests.
   void Reset();
-  // From now on, what is posted is flushed.
+  // From now on, all posted requests are flushed.
   void EnterError();
 
   // --- Sending ---------------------------------------------------------------
@@ -88,8 +88,8 @@ class Requester {
     FailAt(source.IndexNear(head_), URNIC_WC_LOC_PROT_ERR, RxVerdict::kAccept);
   }
 
-  // An empty read that belongs to no work request: takes a number of the queue
-  // of read requests, and its answer is swallowed.
+  // Begins an empty read that belongs to no work request. It takes a number of
+  // the queue of read requests, and its answer is discarded.
   uint32_t BeginRtrRead() {
     rtr_read_ = true;
     return next_read_msn_++;
@@ -146,9 +146,9 @@ class Requester {
     return ddp::kNoError;
   }
 
-  // A read response behind a hole of the stream. False: it is not certain which
-  // read it answers, or its memory is not usable, or must be written in order;
-  // it waits for its turn.
+  // Places a read response behind a hole of the stream. False: it waits for its
+  // turn, because it is not certain which read it answers, or its memory is not
+  // usable, or must be written in order.
   template <typename Sink>
   [[nodiscard]] bool PlaceEarlyAnswer(const ddp::ReceivedSegment& segment,
                                       uint8_t position, Sink& sink) {
@@ -168,8 +168,8 @@ class Requester {
 
   // --- Completions -----------------------------------------------------------
 
-  // The next completion in posting order; false: there is none. The program may
-  // use its entry again, and knows it: on seeing the completion it may post at
+  // The next completion in posting order; false: there is none. Its entry of
+  // the ring is already free: a program that sees the completion may post at
   // once.
   bool Poll(SendCompletion& out);
   // The same, but only of requests before `limit` that are done.
@@ -183,13 +183,13 @@ class Requester {
   uint32_t head() const { return head_; }
   uint32_t next() const { return next_; }
   uint32_t posted() const { return posted_; }
-  // For inspection: requests that were sent and are not done, and how many of
-  // them wait for an answer.
+  // For queries and tests: requests that were sent and are not done, and how
+  // many of them wait for an answer.
   uint32_t under_way() const { return next_ - una_; }
   uint32_t reads_in_flight() const { return reads_in_flight_; }
   uint32_t ord() const { return config_.ord; }  // as last started
-  // A request could not be executed. Once all before it are done, this is true,
-  // once: the queue pair ends. Then it completes with an error.
+  // True once, if a request could not be executed and all requests before it
+  // are done: the queue pair must fail. The request completes with an error.
   bool TakeFatal() { return std::exchange(fatal_, false); }
 
   // Aborts when the invariants do not hold.
@@ -243,7 +243,7 @@ class Requester {
 
   // Answers.
   bool SeekAnswer(uint8_t opcode);
-  // The only read under way whose sink contains the segment.
+  // The only read in flight whose sink contains the segment.
   bool FindRead(const ddp::ReceivedSegment& segment, uint32_t& index);
   ddp::StreamError OnRtrAnswer(const ddp::ReceivedSegment& segment);
   void FinishAnswer();

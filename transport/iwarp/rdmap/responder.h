@@ -126,10 +126,11 @@ class Responder {
     return ddp::kNoError;
   }
 
-  // A segment behind a hole of the stream. False: nothing was placed, and the
-  // segment waits for its turn. A Write needs a region that may be written in
-  // any order, because programs find its end by its last byte. What a Send
-  // writes is seen only with its completion.
+  // Places a segment behind a hole of the stream. False: nothing was placed,
+  // and the segment waits for its turn. A Write needs a region that may be
+  // written in any order, because programs detect its end by its last byte. For
+  // a Send the order does not matter, because programs see it only with its
+  // completion.
   template <typename Sink>
   [[nodiscard]] bool PlaceEarlyWrite(const ddp::ReceivedSegment& segment,
                                      uint8_t position, Sink& sink) {
@@ -170,8 +171,8 @@ class Responder {
   // --- Answers ---------------------------------------------------------------
 
   bool HasWork() const { return cut_ != end_; }
-  // For inspection: reads and atomics of the peer whose answers it has not
-  // acknowledged.
+  // For queries and tests: reads and atomics of the peer whose answers it has
+  // not acknowledged.
   uint32_t answers_under_way() const { return end_ - first_; }
   uint32_t ird() const { return config_.ird; }  // as last started
   // For logs of inputs: calls f(key) for the memory of each of them.
@@ -182,18 +183,18 @@ class Responder {
     }
   }
   const RecvQueue& recv_queue() const { return *rq_; }
-  // When the stream has ended because an access of the peer was refused: what
-  // of it was. A write is known by its segment.
+  // The refused access of the peer that has ended the stream. For a write, it
+  // is the range of the segment.
   RefusedAccess refused() const {
     return Examine(refused_, refused_request_, *mrs_, stream_.pd, stream_.qpn,
                    config_.access);
   }
   bool InMessage() const { return offset_ != 0; }
-  // The next segment of the oldest answer that is not yet cut to its end. An
-  // error (then there is no segment): its memory is not the peer's any more.
+  // The next segment of the oldest answer that is not completely cut. Error:
+  // the peer may not access its memory any more, and there is no segment.
   [[nodiscard]] ddp::StreamError NextCut(uint32_t mulpdu, ddp::Cut& cut);
-  // Only for the first transmission; later ones are from the kept frame.
-  // REQUIRES: the cut was made, and OnSent() has not been called for it.
+  // Only for the first transmission; later ones use the kept frame. REQUIRES:
+  // the cut was made, and OnSent() has not been called for it.
   [[nodiscard]] bool Build(const ddp::Source& source, TxSlot& slot);
   void OnSent(const ddp::Source& source);
 
@@ -302,7 +303,7 @@ class Responder {
                static_cast<uint8_t>(wire::RdmapOpcode::kSend) &&
            segment.stag == kImmediateFollows;
   }
-  // How many messages from `msn`, the next one of their queue, are known to
+  // How many messages from `msn` on, the next one of their queue, are known to
   // take a receive each.
   uint32_t KnownSends(uint32_t msn) const {
     if (config_.immediate != ImmediateData::kMerged) return UINT32_MAX;
@@ -315,7 +316,7 @@ class Responder {
     if (is_new && !SharesReceive(segment)) known_sends_ = segment.msn + 1;
   }
 
-  // For people; returns `error`.
+  // Records the access for people; returns `error`.
   [[gnu::cold]] ddp::StreamError RefuseWrite(
       const ddp::ReceivedSegment& segment, const ddp::StreamError& error);
   ddp::StreamError RefuseAccess(const RemoteRange& range, uint8_t request,
@@ -332,7 +333,7 @@ class Responder {
   static Placement PlacementOf(Answer& answer, uint64_t host, uint8_t position);
 
   Answer& AnswerAt(uint32_t index) { return answers_[index & mask_]; }
-  // The slot for a new answer, or null: the peer has `ird` under way.
+  // The slot for a new answer, or null: the peer has `ird` requests in flight.
   Answer* Add();
   ddp::StreamError LocateSource(const Answer& answer, uint32_t begin,
                                 uint32_t bytes, uint64_t& host) const;
@@ -342,8 +343,8 @@ class Responder {
   ddp::StreamOf stream_;
   Config config_;
 
-  // first <= cut <= end: being sent; being cut, with `offset_` bytes cut; not
-  // begun.
+  // first <= cut <= end. Answers before `cut` are cut completely; `cut` is
+  // being cut, with `offset_` bytes done; those after it are not begun.
   Answer* answers_;
   uint32_t mask_;
   uint32_t first_ = 0;
@@ -353,12 +354,12 @@ class Responder {
   uint32_t next_answer_msn_ = 1;  // of the queue of atomic responses
 
   uint32_t known_sends_ = 1;                     // the end of KnownSends()
-  uint8_t send_opcode_ = 0;                      // of the send under way
+  uint8_t send_opcode_ = 0;                      // of the current send
   uint8_t recv_status_ = URNIC_WC_WR_FLUSH_ERR;  // of the next flushed receive
   bool immediate_expected_ = false;              // a send waits for it
   bool after_write_ = false;  // the last message of its kind was a write
   uint32_t held_bytes_ = 0;
-  uint32_t write_bytes_ = 0;  // of the write under way
+  uint32_t write_bytes_ = 0;  // of the current write
   uint32_t last_write_bytes_ = 0;
 
   RemoteRange refused_;

@@ -32,9 +32,9 @@ bool IsDefined(const ddp::StreamError& error) {
   }
 }
 
-// Linux siw lays the control field out as bit fields of its host: the nibbles
-// of the first byte change places, and the flags are at the low end. With
-// copies of headers, the flags tell the layout; without, the error does.
+// Linux siw writes the control field as bit fields of its host: the nibbles of
+// the first byte are swapped, and the flags are at the low end. If there are
+// copies of headers, the flags show the layout; otherwise the error does.
 bool IsSwapped(const wire::RdmapTerminate& control) {
   if ((control.present & kAllCopies) != 0) return false;
   if (control.present != 0) return true;

@@ -18,7 +18,7 @@ inline constexpr uint32_t kMaxTerminateBytes = sizeof(wire::RdmapTerminate) +
                                                2 + sizeof(wire::DdpUntagged) +
                                                sizeof(wire::RdmapReadRequest);
 
-// What a received Terminate says.
+// The contents of a received Terminate.
 struct Terminate {
   ddp::StreamError error;
   // The copied part of the segment that caused it.
@@ -28,8 +28,7 @@ struct Terminate {
   uint32_t payload_bytes = 0;  // of that segment; 0: it is not known
   wire::RdmapReadRequest read_request;
 
-  // The access that was refused, as far as the copies tell: of a write or a
-  // read. Nothing else is known of it.
+  // The refused access, if the copies show it: that of a write or a read.
   RefusedAccess access() const;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What two ends agree on with their SYNs.
+// The result of the negotiation by SYNs.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,8 +34,8 @@ struct Offer {
 
   // `syn`: the peer's SYN, or its SYN-ACK.
   Agreed With(const wire::TcpSegment& syn) const {
-    // An MSS of zero would stop the connection. This is what the smallest
-    // packet that IPv4 carries leaves when TCP has all options.
+    // An MSS of zero would stop the connection. This is the payload of the
+    // smallest packet that IPv4 must carry when TCP has all options.
     constexpr uint16_t kMinMss = 68 - 20 - 20;
     const wire::TcpOptions& theirs = syn.options;
     Agreed agreed;

@@ -12,9 +12,10 @@
 
 namespace urnic::tcp {
 
-// Of all connections together. The number that fits into a second is drawn for
-// each second: if it were constant, an attacker could count how many challenges
-// of his own are missing, and so learn about connections of others.
+// The limit for all connections together. The number allowed in a second is
+// drawn at random for each second. If it were constant, an attacker could count
+// how many of his own challenges are missing, and so learn about connections of
+// others.
 class ChallengeBudget {
  public:
   ChallengeBudget(const NumberKey& key, uint32_t per_second)
@@ -27,7 +28,7 @@ class ChallengeBudget {
     taken_ += left != 0 ? 1 : 0;
     return left != 0;
   }
-  // How many more there may be in the second of `now`.
+  // How many more are allowed in the second of `now`.
   uint32_t LeftAt(Time now) const {
     const uint64_t second = SecondOf(now);
     if (second == second_ && started_) return left_;
@@ -55,7 +56,7 @@ class ChallengeBudget {
   uint64_t taken_ = 0;
 };
 
-// Of one connection.
+// The limit for one connection.
 class ChallengeLimit {
  public:
   static constexpr Duration kSpacing = Duration::Milliseconds(500);

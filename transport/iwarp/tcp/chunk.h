@@ -13,14 +13,14 @@
 namespace urnic::tcp {
 
 struct Chunk {
-  uint64_t source = 0;  // says how to build the bytes; opaque to TCP
+  uint64_t source = 0;  // identifies how to build the bytes; opaque to TCP
   uint32_t bytes = 0;   // 0: nothing to send
 };
 
-// Whether a segment may begin at this byte of a chunk: at its first one, and
-// never at another multiple of four. Chunks that are multiples of four
-// themselves, as FPDUs are, can then be found behind a hole: a segment begins
-// with a chunk if and only if its sequence number says so
+// Whether a segment may begin at this byte of a chunk: at the first byte, but
+// never at another multiple of four. So chunks whose lengths are multiples of
+// four, like FPDUs, can be recognized behind a hole: a segment begins with a
+// chunk if and only if its offset in the stream is a multiple of four
 // (docs/design/0010-iwarp.md, choice 4).
 constexpr bool MayBeginSegment(uint32_t offset) {
   return offset == 0 || offset % 4 != 0;

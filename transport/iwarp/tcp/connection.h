@@ -8,13 +8,13 @@
 //   uint32_t OnBytes(SeqNum, std::span<const uint8_t>, const ReceivedFrame&);
 //                                             receiver.h
 //
-// The half-open connections of a listener are not Connections: one is accepted
-// when its handshake is complete. A connection in TIME_WAIT becomes a record of
-// a TimeWait table: when state() is kTimeWait, the owner moves it there.
+// The half-open connections of a listener are not Connections: a Connection
+// begins when the handshake is complete. In TIME-WAIT only a record in a
+// TimeWait table remains: when state() is kTimeWait, the owner adds it there.
 //
-// After each call the owner asks: ended(), has_work(), deadline(). It calls
-// Transmit() also when Upper has something new. After the placements of a burst
-// it calls ReleaseDelivered().
+// After each call the owner checks ended(), has_work() and deadline(). It also
+// calls Transmit() when Upper has new data. After the placements of a burst it
+// calls ReleaseDelivered().
 //
 // Nothing is allocated, except records of segments from the owner's slab.
 // Thread: the token's holder. Time does not go backwards.
@@ -72,11 +72,11 @@ struct ConnectionConfig {
   uint32_t timestamp_offset = 0;  // TimestampClock
   Offer offer;
   bool ipv6 = false;
-  // What the network knows of the path: the largest packet of IP; 0: nothing.
-  // The connection finds out what changes (PathMtu).
+  // The largest IP packet on the path, as the network knows it; 0: unknown. The
+  // connection detects changes by itself (PathMtu).
   uint32_t path_mtu = 0;
   uint32_t window_bytes = 1 << 20;  // see window()
-  bool dctcp = false;               // where ECN is agreed
+  bool dctcp = false;               // if ECN is agreed
   // Off: a burst leaves as soon as the windows allow. For tests that compare
   // bursts with those of other stacks.
   bool paced = true;
@@ -97,7 +97,7 @@ struct ConnectionConfig {
   uint32_t window() const {
     return std::min(window_bytes, kMaxFrames * offer.mss);
   }
-  // Of the windows that we send, if that is agreed.
+  // The shift of the windows that we send, if scaling is agreed.
   uint8_t window_shift() const {
     const int bits = static_cast<int>(std::bit_width(window()));
     return static_cast<uint8_t>(
@@ -105,7 +105,7 @@ struct ConnectionConfig {
   }
 };
 
-// What a listener knows of a connection whose handshake is complete.
+// The result of a listener's handshake, from which a connection begins.
 struct Handshake {
   Agreed agreed;
   SeqNum irs;
@@ -120,7 +120,7 @@ wire::TcpFields SynAck(const ConnectionConfig& config, const Agreed& agreed,
                        SeqNum ack, uint32_t ts_recent, uint32_t timestamp);
 
 // The answer to a segment that belongs to no connection: a RST that the sender
-// of the segment will find acceptable. Nothing answers a RST.
+// of the segment will accept. None: the segment is a RST, which has no answer.
 std::optional<wire::TcpFields> ResetFor(const wire::TcpSegment& segment);
 
 // A segment to be sent: its header, and where its payload comes from.
@@ -135,7 +135,7 @@ struct TcpSlot {
 class Connection {
  public:
   using CongestionControl = cc::TcpCongestion;
-  // Transmit() makes at most so many segments in one call.
+  // The largest number of segments that one Transmit() makes.
   static constexpr size_t kMaxBurst = 32;
 
   // All outlive the connection.
@@ -165,9 +165,10 @@ class Connection {
   const Agreed& agreed() const { return agreed_; }
   // The largest chunk that fits into a segment now.
   uint32_t mss() const { return sender_.mss(); }
-  // The largest packet of IP that is sent now, except to probe the path; 0:
-  // there is no connection yet. The network can learn from it: what is less
-  // than ConnectionConfig::path_mtu and the link was found out since.
+  // The largest IP packet that is sent now, except to probe the path; 0 before
+  // the connection begins. If it is less than ConnectionConfig::path_mtu and
+  // the MTU of the link, the connection has learned it, and the network can use
+  // it.
   uint32_t path_mtu() const { return path_.mtu(); }
   const Sender<CongestionControl>& sender() const { return sender_; }
   const Receiver& receiver() const { return receiver_; }
@@ -177,7 +178,7 @@ class Connection {
   template <typename Upper>
   RxVerdict OnSegment(const wire::TcpSegment& segment,
                       const ReceivedFrame& frame, Time now, Upper& upper);
-  // The placements from what was delivered have been executed.
+  // The placements of all delivered bytes have been executed.
   void ReleaseDelivered() {
     receiver_.ReleaseDelivered();
     // Not earlier: the burst that ended the connection may have delivered too.
@@ -204,11 +205,11 @@ class Connection {
 
   Time deadline() const;
   void OnTimer(Time now);
-  // Nothing leaves the host: the peer is not given up for what it did not
-  // answer until now.
+  // The port sends nothing: the time in which the peer has not answered begins
+  // again, so that the connection does not give up.
   void OnOutage(Time now) { opened_ = heard_ = progress_ = now; }
 
-  // No more data: a FIN follows what Upper still has.
+  // Closes our side: a FIN follows the data that Upper still has.
   void Close();
   // Ends the connection immediately: a RST is sent, if the peer may know us.
   void Abort();
@@ -221,14 +222,14 @@ class Connection {
   // The peer waits for an acknowledgement of a complete message.
   void AckNow() { receiver_.AckNow(); }
   // A router (or our own link) has refused the segment with the sequence number
-  // `quoted`. `mtu`: the largest packet that the path carries. The network's
-  // cache gives this number (PathMtuCache::ReportedMtu): not every router
-  // states one. Ignored unless that segment is under way. What is too large is
-  // lost, and is sent again at once.
+  // `quoted`. `mtu`: the largest packet that the path carries. It comes from
+  // the network's cache (PathMtuCache::ReportedMtu), because not every router
+  // states it. Ignored unless that segment is in flight. Segments that are too
+  // large count as lost, and are resent at once.
   void OnTooBig(uint32_t mtu, SeqNum quoted, Time now);
-  // The largest packet of our own link is now this one. As above, what is under
-  // way and too large is sent again at once. An MTU that grows is followed up
-  // to what was offered to the peer.
+  // The MTU of our own link has changed. As above, segments in flight that are
+  // too large are resent at once. If the MTU grows, the connection follows it
+  // up to the MSS that was offered to the peer.
   void OnLinkMtu(uint32_t mtu, Time now);
 
  private:
@@ -257,7 +258,7 @@ class Connection {
   // bytes).
   void Establish(SeqNum peer_seq, uint32_t window, Time now);
   void Finish(End end);
-  // Nothing is known of the path but what the configuration says.
+  // Starts with the path of the configuration.
   void StartPath(Time now);
   // What both ends have offered to receive.
   uint32_t MaxMtu() const {
@@ -270,7 +271,7 @@ class Connection {
   RxVerdict CheckFlags(const wire::TcpSegment& segment, Time now);
   RxVerdict OnSynAcked(const wire::TcpSegment& segment, uint32_t window,
                        Time now);
-  // What the peer's SYN has brought. The connection is now established.
+  // Delivers the data of the peer's SYN, when the connection is established.
   template <typename Upper>
   void TakeFirst(Time now, Upper& upper);
   // The payload and FIN of an acceptable segment.
@@ -279,7 +280,8 @@ class Connection {
                    Time now, Upper& upper);
   void OnFinAcked(Time now);
   void OnFinDelivered();
-  // Answers what may be an attack, or belong to an earlier connection.
+  // Answers a segment that may be an attack, or belong to an earlier
+  // connection.
   RxVerdict Challenge(Time now);
 
   wire::TcpFields Fields(SeqNum seq, uint8_t flags, Time now) const;
@@ -322,11 +324,11 @@ class Connection {
   SeqNum reset_seq_;
   SeqNum reset_ack_;
   Time opened_;                     // for syn_timeout
-  Time syn_sent_;                   // the last one
-  Time syn_at_ = Time::Infinite();  // the next one
+  Time syn_sent_;                   // the last SYN
+  Time syn_at_ = Time::Infinite();  // the next SYN
   Time fin_acked_;                  // kFinWait2 began
   Time heard_;                      // the last acceptable segment
-  Time progress_;                   // the last acknowledgement of something new
+  Time progress_;                   // the last acknowledgement of new data
 };
 
 template <typename Upper>

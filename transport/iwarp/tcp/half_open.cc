@@ -60,8 +60,8 @@ TcpFields HalfOpenTable::OnSyn(const FourTuple& tuple, const TcpSegment& syn,
   uint32_t index = Find(tuple);
   if (index != kNone) {
     if (records_[index].irs == syn.seq) return Answer(index, now);
-    // Which of the two SYNs is forged or old is unknown. The second gets a
-    // cookie, so that neither of them pushes the other out.
+    // It is unknown which of the two SYNs is forged or old. The second gets a
+    // cookie, so that neither of them displaces the other.
     return AnswerByCookie(tuple, syn, offer, window_bytes, now);
   }
   //= RFC 4987 3.6: a listener sends SYN cookies once its backlog fills
@@ -124,8 +124,8 @@ HalfOpenTable::Outcome HalfOpenTable::OnSegment(const FourTuple& tuple,
   if (is_reset || !acks) return {};
   const std::optional<Agreed> agreed = cookies_.Check(tuple, segment, now);
   if (!agreed) {
-    // It has overtaken the segment that completes the handshake. The peer sends
-    // it again.
+    // The segment has overtaken the one that completes the handshake. The peer
+    // resends it.
     if (cookies_.MayFollow(tuple, segment, now)) return {};
     //= RFC 9293 3.10.7.2: in LISTEN, any acknowledgement is answered by a RST
     //= RFC 9293 3.10.7.4: in SYN-RECEIVED, a segment that acknowledges anything

@@ -1,10 +1,10 @@
 #pragma once
 
-// The handshakes that listeners have begun and that are not complete. SYNs come
-// from anyone, so the table has a fixed size. When it is half full, further
-// SYNs are answered by SYN cookies, which keep nothing here.
+// The incomplete handshakes of listeners. Any host may send SYNs, so the table
+// has a fixed size. When it is half full, further SYNs are answered by SYN
+// cookies, which need no record here.
 //
-// The caller knows which ports listen, and gives segments that belong to no
+// The caller knows which ports listen, and passes segments that belong to no
 // connection. Nothing is allocated after construction. Thread: the token's
 // holder.
 
@@ -32,7 +32,7 @@ class HalfOpenTable {
   //= RFC 6298 2.1, 5.5: a SYN-ACK is sent again after 1 s, and each further
   //= time after twice as long
   static constexpr Duration kInterval = Duration::Seconds(1);
-  static constexpr uint8_t kMaxTimeouts = 5;  // then it is given up
+  static constexpr uint8_t kMaxTimeouts = 5;  // then it gives up
 
   // `key`: secret, drawn at random. `challenges` outlives the table.
   HalfOpenTable(const NumberKey& key, uint32_t capacity,
@@ -42,8 +42,8 @@ class HalfOpenTable {
 
   const InitialNumbers& numbers() const { return numbers_; }
 
-  // A SYN for a port that listens. Returns the SYN-ACK to send. `after`: a
-  // number that the new connection must begin behind (TimeWaitTable).
+  // Takes a SYN for a port that listens. Returns the SYN-ACK to send. `after`:
+  // the new connection must begin with a greater number (TimeWaitTable).
   wire::TcpFields OnSyn(const FourTuple& tuple, const wire::TcpSegment& syn,
                         const Offer& offer, uint32_t window_bytes, Time now,
                         std::optional<SeqNum> after = {});
@@ -63,7 +63,7 @@ class HalfOpenTable {
   Outcome OnSegment(const FourTuple& tuple, const wire::TcpSegment& segment,
                     Time now);
 
-  // The SYN-ACKs that must be sent again: call this until it returns nothing.
+  // The SYN-ACKs that must be resent: call this until it returns none.
   struct Repeat {
     FourTuple tuple;
     wire::TcpFields fields;

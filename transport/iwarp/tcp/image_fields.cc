@@ -6,7 +6,7 @@ namespace {
 using tcp::SegmentRecord;
 using tcp::State;
 
-// A packet of IPv4 has at least so much room for TCP's payload and options.
+// The least room of an IPv4 packet for TCP's payload and options.
 constexpr uint16_t kLeastMss = 28;
 
 void CheckSegment(ImageReader& f, const SegmentRecord& record,
@@ -42,7 +42,7 @@ void FieldsOf<tcp::Sender<cc::TcpCongestion>>::CheckPieces(ImageReader& f,
             state.pieces_end.value(), "is beyond the end of the segment");
 }
 
-// The probe of an MTU is a segment under way: all else is judged at once.
+// The probe of an MTU is a segment in flight; other fates are known at once.
 void FieldsOf<tcp::Sender<cc::TcpCongestion>>::CheckProbe(ImageReader& f,
                                                           const Sender& s) {
   const auto& state = s.state_;
@@ -80,7 +80,7 @@ void FieldsOf<tcp::Sender<cc::TcpCongestion>>::Check(ImageReader& f,
   f.Require(!state.fin_sent || state.finishing, "fin_sent", state.fin_sent,
             "comes before the end");
   const tcp::Chunk& pending = state.pending;
-  // Of the last segment's chunk, something has not been sent.
+  // A part of the last segment's chunk has not been sent.
   const bool open = before != nullptr && !before->fin && !before->last;
   f.Require(!open || (pending.bytes != 0 && pending.source == before->source &&
                       state.pending_offset ==

@@ -67,7 +67,8 @@ struct FieldsOf<tcp::ConnectionConfig> {
     f("local_port", local_port);
     f("remote_port", remote_port);
     f("iss", iss);
-    // The timestamps go on from the last value, by the clock of the other side.
+    // The timestamps continue from the last value, with the clock of the
+    // destination.
     uint32_t timestamp = tcp::TimestampClock{timestamp_offset}.At(f.now());
     f("timestamp", timestamp);
     if constexpr (F::kReads) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The numbers with which a connection begins: they grow with time, and an
-// observer of one connection cannot predict those of another.
+// The initial numbers of a connection. They grow with time, and an observer of
+// one connection cannot predict those of another.
 //
 // Pure: the caller gives the key, which is secret and drawn at random.
 
@@ -27,8 +27,8 @@ class InitialNumbers {
                   static_cast<uint32_t>(SipHash(isn_key_, tuple.words())));
   }
 
-  // Of a new incarnation of a connection: also beyond all that the last one
-  // has sent, up to `last_sent`.
+  // The ISN of a new incarnation of a connection. It is also greater than all
+  // numbers that the last incarnation has sent, up to `last_sent`.
   //= RFC 9293 3.6.1: a connection that replaces one in TIME-WAIT has an ISN
   //= that is greater than the last sequence number of the old one
   SeqNum IsnAfter(const FourTuple& tuple, SeqNum last_sent, Time now) const {
@@ -40,8 +40,8 @@ class InitialNumbers {
   //= here, it takes 1 ms
   //= RFC 7323 7.1: each connection has its own random offset of the timestamp
   //= clock
-  // The offset is that of the four numbers, so the timestamps of a reused
-  // connection go on growing.
+  // The offset depends on addresses and ports, so the timestamps of a reused
+  // connection keep growing.
   uint32_t Timestamp(const FourTuple& tuple, Time now) const {
     return TimestampOffset(tuple) + static_cast<uint32_t>(now.ns() / 1'000'000);
   }

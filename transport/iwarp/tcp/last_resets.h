@@ -1,9 +1,9 @@
 #pragma once
 
-// The RSTs of connections that we have aborted, sent again a few times. Nobody
-// acknowledges a RST. If the only one were lost, a peer that has nothing to
-// send, and no keep-alive, would wait forever. A peer that has got it ignores
-// the others.
+// Resends the RSTs of connections that we have aborted a few times, because a
+// RST is not acknowledged. If the only one were lost, a peer that has nothing
+// to send, and no keep-alive, would wait forever. A peer that has got one
+// ignores the others.
 //
 //= RFC 9293 3.10.5: ABORT sends a RST
 //
@@ -35,9 +35,9 @@ class LastResets {
     FourTuple tuple;
     wire::TcpFields fields;
   };
-  // This one has been sent.
+  // Adds a RST that has been sent.
   void Add(const Reset& reset, Time now);
-  // Those that are due: call this until it returns nothing.
+  // The RSTs that are due: call this until it returns none.
   std::optional<Reset> OnTimer(Time now);
   Time NextDeadline() const {
     return first_ == end_ ? Time::Infinite() : At(first_).due;

@@ -72,7 +72,7 @@ bool OutOfOrder::Insert(const Overlap& overlap, SeqNum begin,
   uint32_t after = overlap.after;
   uint32_t last = kNone;
   for (SeqNum at = begin; at - end < 0;) {
-    // What is covered is skipped: the earlier bytes stay.
+    // Skip covered parts: the earlier bytes stay.
     if (after != kNone && At(after).end() - at > 0) {
       at = At(after).end();
       continue;

@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kBaseIpv4 = 1024;
 //= RFC 8201 4: the path MTU of IPv6 is never less than 1280 bytes
 constexpr uint32_t kLeastIpv6 = 1280;
-// Paths of IPv4 may be smaller, down to 68 bytes. A report of so little is more
+// IPv4 allows MTUs down to 68 bytes. But a report of such a small MTU is more
 // likely forged than true, and would make the connection useless.
 constexpr uint32_t kLeastIpv4 = 552;
 
@@ -62,7 +62,7 @@ bool PathMtu::OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
   //= minimum link MTU is discarded
   if (ipv6_ && reported < kLeastIpv6) return false;
   if (probing_ && reported >= mtu_) {
-    // It speaks of the probe.
+    // The report is about the probe.
     if (reported >= sent_bytes_) return false;
     ForgetProbe();
     high_ = reported;
@@ -80,7 +80,7 @@ bool PathMtu::OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
 bool PathMtu::OnLimit(uint32_t max_mtu, Time now) {
   max_mtu = std::max(max_mtu, least_);
   const uint32_t before = std::exchange(max_mtu_, max_mtu);
-  // It was the limit that kept the packets small.
+  // The old limit has kept the packets small.
   if (max_mtu > before && mtu_ + kPrecision > before) next_probe_ = now;
   if (high_ <= max_mtu) return false;
   //= RFC 9293 3.7.1: a segment is never larger than what our own link takes
@@ -101,14 +101,15 @@ bool PathMtu::OnTimeout(uint32_t packet_bytes, Time now) {
   //= less
   if (++timeouts_ < kFullStop) return false;
   const uint32_t failed = mtu_;
-  // The packet may be smaller than the path MTU, and not arrive either.
+  // Even a packet smaller than the path MTU may not have arrived.
   Shrink(timed_out_bytes_ > base_ ? base_ : timed_out_bytes_ / 2, now);
   high_ = failed;
-  // Until data of the new size arrive, the full stop goes on. The next time-out
+  // Until data of the new size arrive, the full stop lasts. The next time-out
   // may be a minute away.
   timeouts_ = kFullStop - 1;
   timed_out_bytes_ = mtu_;
-  // The peer may only have been away: then the old size is found at once.
+  // The peer may only have been unreachable: then the first probe finds the old
+  // size.
   try_top_ = true;
   // When data flows again.
   next_probe_ = now + kProbeSpacing;

@@ -6,7 +6,7 @@
 // black hole). Some time later, it is raised again by probes: segments of data
 // that are larger than the others.
 //
-// A state machine without timers: the connection asks when it has something to
+// A state machine without timers: the connection calls it when it has data to
 // send.
 //
 // Sizes are those of IP packets.
@@ -24,7 +24,7 @@ class PathMtu {
   //= RFC 1191 6.3, RFC 8201 5.3: ten minutes after the path MTU has shrunk, a
   //= larger size is tried, because the path may have changed
   static constexpr Duration kRaiseInterval = Duration::Seconds(600);
-  // After a probe that was lost, or that says nothing.
+  // The pause after a probe that was lost, or whose result is unclear.
   static constexpr Duration kProbeSpacing = Duration::Seconds(1);
   // A size is too large if this many probes of it were lost.
   static constexpr uint32_t kProbeLosses = 3;
@@ -36,7 +36,7 @@ class PathMtu {
   struct Config {
     bool ipv6 = false;
     uint32_t max_mtu = 1500;  // of the link, or what the peer receives
-    // What the network knows of the path; 0: nothing.
+    // The MTU of the path, as the network knows it; 0: unknown.
     uint32_t path_mtu = 0;
   };
   void Start(const Config& config, Time now);
@@ -57,9 +57,9 @@ class PathMtu {
   bool OnTooBig(uint32_t reported, SeqNum quoted, SeqNum snd_una,
                 SeqNum snd_nxt, Time now);
 
-  // The largest packet that our own link and the peer take has changed. If that
-  // limit has kept the packets small, more is tried soon.
-  // True: as above.
+  // The largest packet that our own link and the peer accept has changed. If
+  // that limit has kept the packets small, larger ones are tried soon. True: as
+  // above.
   bool OnLimit(uint32_t max_mtu, Time now);
 
   // The retransmission timer has expired for a segment of this packet size.
@@ -82,8 +82,8 @@ class PathMtu {
     probing_ = true;
     sent_bytes_ = packet_bytes;
   }
-  // The fate of the probe. Lost: while segments sent after it arrived. That is
-  // not a sign of congestion. Unclear: other segments were lost, too.
+  // The fate of the probe. Lost: segments that were sent after it arrived, so
+  // this is not a sign of congestion. Unclear: other segments were lost, too.
   void OnProbeAcked(Time now);
   void OnProbeLost(Time now);
   void OnProbeUnclear(Time now);
@@ -100,7 +100,7 @@ class PathMtu {
   void Shrink(uint32_t mtu, Time now);
 
   bool ipv6_ = false;
-  bool probing_ = false;  // a probe is under way
+  bool probing_ = false;  // a probe is in flight
   bool try_top_ = false;  // the next probe has the size high_
   uint32_t max_mtu_ = 0;
   uint32_t least_ = 0;        // we do not go below
@@ -108,7 +108,7 @@ class PathMtu {
   uint32_t mtu_ = 0;          // known to arrive, or not yet doubted
   uint32_t high_ = 0;         // the largest size that may still be possible
   uint32_t probe_bytes_ = 0;  // the size that is being tried; 0: none
-  uint32_t sent_bytes_ = 0;   // of the probe that is under way
+  uint32_t sent_bytes_ = 0;   // of the probe in flight
   uint32_t lost_bytes_ = 0;   // the largest probe of those that were lost
   uint32_t probe_losses_ = 0;
   uint32_t timeouts_ = 0;         // in sequence, of packets that are large

@@ -16,10 +16,10 @@ struct PeerWindow {
 
   //= RFC 9293 3.10.7.4: SND.WL1 and SND.WL2 prevent that an old segment changes
   //= the send window
-  // One that acknowledges more is not old, even if it sends again what has a
-  // lower number. It moves SND.UNA, so an unchanged window would move the right
-  // edge beyond what the peer offers. Linux does the same.
-  // Returns true if the window has changed.
+  // A segment that acknowledges more is not old, even if it is a retransmission
+  // with a lower number. It moves SND.UNA, so with the old window the right
+  // edge would exceed the peer's offer. Linux does the same. Returns true if
+  // the window has changed.
   bool OnAck(SeqNum seq, SeqNum ack, uint32_t window) {
     const bool newer = ack - wl2 > 0;
     const bool older = wl1 - seq > 0 || (wl1 == seq && wl2 - ack > 0);

@@ -50,8 +50,8 @@ class ReceiveWindow {
   //= not move to the left
   //= RFC 7323 2.3: the window field contains the window, shifted right by the
   //= shift count
-  // The field of a segment that acknowledges `next`. What the shift would cut
-  // off of an offer made earlier is rounded up.
+  // The window field of a segment that acknowledges `next`. It is rounded up if
+  // the shift would otherwise reduce an earlier offer.
   uint16_t Offer(SeqNum next) {
     const uint32_t open = MayOpen(next) ? willing_ : bytes(next);
     uint32_t field = open >> shift_;

@@ -7,8 +7,8 @@
 namespace urnic::tcp {
 namespace {
 
-// Segments of less are not taken for full-sized ones: the least that every
-// IPv4 host must receive.
+// Shorter segments do not count as full-sized: this is the MSS that every IPv4
+// host must receive.
 constexpr uint32_t kLeastFullPayload = wire::kTcpDefaultMssIpv4;
 // In the options of a segment: kind and length of the list, and its padding.
 constexpr uint32_t kSackOverhead = 4;
@@ -103,7 +103,8 @@ bool Receiver::InWindow(const wire::TcpSegment& segment) const {
 //= and answered by an acknowledgement, unless it is a RST
 bool Receiver::MayAnswer(const wire::TcpSegment& segment, Time now) {
   if (segment.Has(wire::kTcpRst)) return false;
-  // Data are not an answer to anything.
+  // A segment with data is not an answer, so two ends cannot answer each other
+  // forever.
   if (segment.seq_bytes() != 0 && !segment.Has(wire::kTcpSyn)) return true;
   //= RFC 5961 7, Linux tcp_oow_rate_limited(): an empty segment that is not
   //= acceptable is answered at most twice in a second, so that two ends that
@@ -227,7 +228,7 @@ void Receiver::OnDelivered(bool closed, Time now) {
 
 void Receiver::SetWindow(uint32_t bytes) {
   window_.SetWilling(bytes);
-  // A peer that was stopped is told; the others see it in the next
+  // A peer whose window was closed is told now; others see it in the next
   // acknowledgement.
   if (window_bytes() < config_.mss && window_.MayOpen(next_)) AckNow();
 }

@@ -1,41 +1,41 @@
 #pragma once
 
-// The receiving half of a connection: which segments are acceptable, in which
-// order their bytes go up, what is acknowledged and when, and the window that
-// the peer may fill.
+// The receiving half of a connection. It decides which segments are acceptable,
+// in which order their bytes go up, and when they are acknowledged, and offers
+// the window to the peer.
 //
-// A segment passes Check(), then what the connection does with its flags and
-// its acknowledgement, then OnData(). No byte is copied: payload goes up from
-// the frame of the burst. What is behind a hole stays in its frame, in custody,
-// and goes up when the hole closes. Each byte goes up exactly once; of bytes
-// that arrive twice, those that arrived first are used.
+// A segment passes Check(), then the connection processes its flags and its
+// acknowledgement, then it goes to OnData(). No byte is copied: payload goes up
+// from the frame of the burst. Bytes behind a hole stay in their frame, in
+// custody, and go up when the hole closes. Each byte goes up exactly once; if
+// bytes arrive twice, the first ones are used.
 //
 // `Upper`, the layer above, is a template argument:
 //
 //   uint32_t OnBytes(SeqNum at, std::span<const uint8_t> bytes,
 //                    const ReceivedFrame& frame);
-//     The next bytes of the stream. Returns how many it takes. What it has no
-//     room for is not acknowledged, and comes again with a later segment. The
-//     bytes remain valid until ReleaseDelivered(), which is called when the
-//     placements of the burst have been executed; to use them later, Upper
-//     keeps the frame, also if it is in our custody. Of the receiver, Upper may
-//     only call AckNow().
+//     The next bytes of the stream. Returns how many it takes. Bytes for which
+//     it has no room are not acknowledged, and come again with a later segment.
+//     The bytes remain valid until ReleaseDelivered(), which is called when the
+//     placements of the burst have been executed. To use them later, Upper
+//     keeps the frame, even if it is in our custody. AckNow() is the only
+//     function of the receiver that Upper may call.
 //
-// For connections whose segments are known to begin with an FPDU, and only if
-// Upper has both (docs/design/0010-iwarp.md, choices 3 and 4):
+// Two more functions, for connections whose segments are known to begin with an
+// FPDU (docs/design/0010-iwarp.md, choices 3 and 4). Upper has both or none:
 //
 //   bool OnEarlyBytes(SeqNum at, std::span<const uint8_t> bytes,
 //                     const ReceivedFrame& frame);
-//     A whole segment behind a hole, of which nothing had arrived before. True:
-//     its bytes are where they belong; they do not go up again, and no frame is
-//     kept.
+//     A whole segment behind a hole, of which no byte had arrived before. True:
+//     its bytes are placed; they do not go up again, and the frame is not kept.
 //   void OnEarlyDelivered(SeqNum at, uint32_t bytes);
 //     In place of OnBytes() for such bytes, when the hole closes. Adjacent
 //     segments are reported together.
 //
-// Acknowledgements: after each OnData(), ask ack_now(). An acknowledgement that
-// is due should be sent before the next segment is handed in: reordering and
-// DCTCP are judged by the peer from each of them. WriteAck() fills it in.
+// Acknowledgements: check ack_now() after each OnData(). A due acknowledgement
+// should be sent before the next segment is passed in, because the peer judges
+// reordering, and marks for DCTCP, by each acknowledgement. WriteAck() fills it
+// in.
 //
 // Nothing is allocated. Thread: the token's holder.
 
@@ -59,17 +59,17 @@ enum class EcnMode : uint8_t { kOff, kClassic, kDctcp };
 
 struct ReceiverConfig {
   SeqNum irs;                 // the sequence number of the peer's SYN
-  uint32_t window_bytes = 0;  // that we are willing to offer
+  uint32_t window_bytes = 0;  // the largest window that we offer
   uint8_t window_shift = 0;   // of the windows that we send
-  uint16_t mss = 0;           // that we have stated
+  uint16_t mss = 0;           // of our SYN
   bool sack = false;
   bool timestamps = false;
   uint32_t ts_recent = 0;  // the timestamp of the peer's SYN
   EcnMode ecn = EcnMode::kOff;
   //= RFC 9293 3.8.6.3: an acknowledgement is delayed by less than 0.5 seconds
-  // A delay saves an acknowledgement if a segment of ours carries it. An RNIC
-  // answers within microseconds, so 1 ms is enough; and it is short beside the
-  // 200 ms after which Linux would send again.
+  // A delay saves a separate acknowledgement if a data segment carries it. An
+  // RNIC answers within microseconds, so 1 ms is enough; and it is short
+  // compared with the 200 ms after which Linux would resend.
   Duration ack_delay = Duration::Milliseconds(1);
 };
 
@@ -91,9 +91,9 @@ class Receiver {
 
   // The peer's SYN has arrived. REQUIRES: mss > 0, a valid shift
   void Start(const ReceiverConfig& config, Time now);
-  // Releases from custody what has been delivered. Call it after each burst.
+  // Releases delivered frames from custody. Call it after each burst.
   void ReleaseDelivered() { held_.ReleaseTaken(); }
-  // Releases all that is in custody.
+  // Releases all frames in custody.
   void Stop() { held_.Clear(); }
 
   SeqNum next() const { return next_; }
@@ -113,8 +113,8 @@ class Receiver {
   // after another one (kAnswerSpacing). kTcpNoTimestamp: drop it.
   RxVerdict Check(const wire::TcpSegment& segment, Time now);
 
-  // The timestamp of such a segment, when its acknowledgement is valid, too:
-  // what may be forged must not make honest segments look old.
+  // Takes the timestamp of such a segment. Call it only if its acknowledgement
+  // is valid, too: a forged segment must not make genuine ones look old.
   void TakeTimestamp(const wire::TcpSegment& segment, Time now);
 
   // The payload and FIN of a segment that Check() has accepted. kAccept, or
@@ -124,15 +124,16 @@ class Receiver {
   RxVerdict OnData(const wire::TcpSegment& segment, const ReceivedFrame& frame,
                    Time now, Upper& upper);
 
-  // The text and FIN of the peer's SYN, if our own SYN is not acknowledged yet:
-  // they wait in custody. Without room there, the peer sends them again.
+  // Keeps the data and FIN of the peer's SYN in custody while our own SYN is
+  // not acknowledged. Without room there, the peer resends them.
   void KeepFirst(const wire::TcpSegment& segment, const ReceivedFrame& frame);
-  // They go up.
+  // Delivers them.
   template <typename Upper>
   void DeliverFirst(Time now, Upper& upper);
 
-  // The peer waits for an acknowledgement: a message is complete. PSH does not
-  // ask for one: peers set it on most small segments, whoever waits.
+  // Upper calls this when a message is complete, because the peer waits for its
+  // acknowledgement. PSH does not cause one: peers set it on most small
+  // segments, whether they wait or not.
   void AckNow() { ack_ = Ack::kNow; }
   bool ack_now() const { return ack_ == Ack::kNow; }
   // When OnTimer() is due.
@@ -151,7 +152,7 @@ class Receiver {
   // The window of a SYN, which is not scaled.
   uint16_t SynWindow() const { return window_.OfSyn(); }
 
-  // Changes what we are willing to offer. What was offered remains so.
+  // Changes the largest window that we offer. Earlier offers stay valid.
   void SetWindow(uint32_t bytes);
 
  private:
@@ -160,7 +161,7 @@ class Receiver {
 
   enum class Ack : uint8_t { kNone, kDelayed, kNow };
 
-  // What is new of a segment.
+  // The new part of a segment.
   struct Admitted {
     RxVerdict verdict = RxVerdict::kAccept;
     SeqNum begin;
@@ -176,12 +177,13 @@ class Receiver {
   // Whether a segment that is not acceptable is answered.
   bool MayAnswer(const wire::TcpSegment& segment, Time now);
   void OnEcn(const wire::TcpSegment& segment);
-  // Cuts off what was delivered, what is beyond the window, or behind the FIN.
+  // Cuts off the parts that were delivered, are beyond the window, or behind
+  // the FIN.
   Admitted Admit(const wire::TcpSegment& segment);
   // True: the FIN at `at` is possible, and is now known.
   bool LearnFin(SeqNum at);
   void OnDuplicate(wire::SackBlock block);
-  // After bytes have been delivered. `closed`: some of a hole.
+  // Called after bytes were delivered. `closed`: they have filled a hole.
   void OnDelivered(bool closed, Time now);
   void OnHeld(const OutOfOrder::Overlap& overlap, SeqNum at);
 
@@ -234,7 +236,7 @@ RxVerdict Receiver::OnData(const wire::TcpSegment& segment,
   const bool possible = !all || !admitted.fin || LearnFin(admitted.end());
   OnDelivered(closed, now);
   if (!all) {
-    // The peer learns immediately how far it got.
+    // Tell the peer immediately how much was taken.
     AckNow();
     return RxVerdict::kTcpNoRoom;
   }

@@ -70,8 +70,8 @@ struct FieldsOf<tcp::RangePool::Range> {
 };
 
 //= RFC 2018 8: a receiver may discard what it has only SACKed, but should not
-// Its peer may rely on it until a time-out. So the bytes go along, and become
-// frames in custody again.
+// The peer may rely on bytes that were SACKed until a time-out. So the image
+// has the bytes, and they become frames in custody again.
 template <>
 struct FieldsOf<tcp::OutOfOrder> {
   template <typename F, typename S>
@@ -80,7 +80,7 @@ struct FieldsOf<tcp::OutOfOrder> {
                   taken, tail_block_begin);
     uint32_t ranges = count;
     f("ranges", ranges);
-    // What has been taken is not the receiver's any more.
+    // Taken ranges do not belong to the receiver any more.
     f.Elsewhere(pool, keeper, holder, max_ranges, head, tail, taken,
                 tail_block_begin);
     if constexpr (F::kReads) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// A receiver with its custody, and a layer above that remembers what it got.
+// A receiver with its custody, and a layer above that records what it gets.
 
 #include <cstdint>
 #include <set>

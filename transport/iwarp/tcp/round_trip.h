@@ -49,10 +49,11 @@ struct RoundTrip {
   static constexpr Duration kInitial = Duration::Seconds(1);
   //= RFC 6298 2.5: an upper bound of the time-out is at least 60 seconds
   static constexpr Duration kMax = Duration::Seconds(60);
-  // What a time-out exceeds the smoothed round trip by, as in Linux: the
-  // longest delay of an acknowledgement that is usual. The standard recommends
-  // a time-out of at least one second. That protects from time-outs that delay
-  // causes; the sender undoes those instead (time stamps, D-SACK, F-RTO).
+  // A time-out exceeds the smoothed round trip by at least this, as in Linux:
+  // it is the longest usual delay of an acknowledgement. The standard
+  // recommends a time-out of at least one second, to avoid time-outs that are
+  // caused by delays. Instead, the sender undoes those (time stamps, D-SACK,
+  // F-RTO).
   static constexpr Duration kMinMargin = Duration::Milliseconds(200);
 
   //= RFC 6298 2.2: the first sample R gives SRTT = R and RTTVAR = R/2

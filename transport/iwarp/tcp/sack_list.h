@@ -1,6 +1,6 @@
 #pragma once
 
-// Which blocks the next acknowledgement reports, in which order.
+// Chooses the blocks that the next acknowledgement reports, and their order.
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ class SackList {
  public:
   //= RFC 2018 4: the first SACK block contains the segment that arrived last;
   //= the most recently reported blocks follow
-  // `block`: the contiguous bytes around what has just arrived.
+  // `block`: the contiguous bytes around the latest segment.
   void OnBlock(wire::SackBlock block) {
     std::array<wire::SackBlock, wire::kMaxSackBlocks> old = recent_;
     const size_t old_count = count_;

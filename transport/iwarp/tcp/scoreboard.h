@@ -1,13 +1,13 @@
 #pragma once
 
-// What has become of each unacknowledged segment. A segment is in flight, lost
-// (to be resent), or SACKed.
+// The state of each unacknowledged segment: it is in flight, lost (to be
+// resent), or SACKed.
 //
 // The links of the records make two lists and a forest:
 //   in flight   a list in the order of transmission, so that RACK looks only at
 //               segments that are lost or will be next
-//   lost        a list, in the order in which they were found; a lower one than
-//               the first comes before it
+//   lost        a list, in the order in which losses were found; a segment that
+//               is lower than the first one is put before it
 //   SACKed      `next` is a later record with only SACKed ones in between, so
 //               that a SACK block that is repeated costs almost nothing
 //
@@ -24,8 +24,8 @@
 
 namespace urnic::tcp {
 
-// One acknowledgement: what the sender knows of it, and what the scoreboard
-// finds.
+// One acknowledgement: what the sender knows about it, and the results of the
+// scoreboard.
 struct Delivery {
   Time now;
   SeqNum recover;     // the end of what a time-out has in doubt
@@ -81,12 +81,13 @@ class Scoreboard {
   void MarkLost(uint32_t number);
   // The first segment is lost, if it is in flight. Returns false if it is not.
   bool MarkHeadLost();
-  // The peer has discarded what it had SACKed: all of that is lost.
+  // The peer has discarded the segments that it had SACKed: all of them are
+  // lost.
   void ForgetSacks();
   bool HeadIsSacked() const {
     return !empty() && head().state == SegmentRecord::kSacked;
   }
-  // A time-out was a mistake: what is not resent yet is still in flight.
+  // A time-out was a mistake: segments that are not resent yet are in flight.
   void RestoreLost();
   // Segments of more than `mss` bytes are lost: the path does not carry them.
   void MarkOversizedLost(uint32_t mss);
@@ -128,7 +129,7 @@ class Scoreboard {
   // Into the list in flight, which is in order of `sent`.
   void InsertByTime(uint32_t number);
   void Remove(List& list, uint32_t number);
-  // Takes a segment out of the account of its state.
+  // Removes a segment from the list and the sums of its state.
   void Leave(uint32_t number);
   void OnDelivered(const SegmentRecord& record, bool cumulative,
                    Delivery& delivery);

@@ -35,9 +35,9 @@ struct SegmentRecord {
 };
 static_assert(sizeof(SegmentRecord) == 32);
 
-// Memory for records, in blocks of 64 * 2^order: a buddy allocator, so that
-// what one connection returns is usable for any other. All memory is allocated
-// by the constructor.
+// Memory for records, in blocks of 64 * 2^order. It is a buddy allocator, so
+// that any connection can use the blocks that another one has returned. The
+// constructor allocates all memory.
 class SegmentSlab {
  public:
   static constexpr uint32_t kBlockRecords = 64;
@@ -65,7 +65,7 @@ class SegmentSlab {
     return &records_[uint64_t{block} * kBlockRecords];
   }
   uint32_t free_blocks() const { return free_blocks_ + at_hand_count_; }
-  // How often there was no room, ever.
+  // How often there was no room in its life.
   uint64_t refused() const { return refused_; }
 
  private:
@@ -86,8 +86,8 @@ class SegmentSlab {
   std::array<uint32_t, kMaxOrder + 1> free_;
   uint32_t free_blocks_ = 0;
   uint64_t refused_ = 0;
-  // Small blocks that are free but not joined. A connection with one message
-  // under way at a time takes and returns one for each message; joining it took
+  // Small blocks that are free but not joined. A connection with one message in
+  // flight at a time takes and returns one for each message; joining it took
   // 900 of the 10 700 instructions of half a round trip.
   std::array<uint32_t, 16> at_hand_;
   uint32_t at_hand_count_ = 0;

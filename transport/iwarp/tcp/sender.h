@@ -3,7 +3,7 @@
 // The sending half of a TCP connection, after its SYN is acknowledged.
 //
 // It decides what is sent and when, and stores no payload: see chunk.h. The
-// connection makes headers of what Transmit() returns, and passes in every
+// connection makes headers for the segments of Transmit(), and passes in every
 // segment whose sequence number is acceptable and that has the ACK flag.
 //
 // Upper: the layer above.
@@ -14,9 +14,9 @@
 // Call Transmit() after OnAck(), after OnTimer(), and when the layer above has
 // a new chunk. Call OnTimer() at deadline().
 //
-// A chunk is sent in one segment, and is divided only if the MSS has become
-// smaller or the peer's window is too small for it for a long time. Where a
-// part may begin, MayBeginSegment() says.
+// A chunk is sent in one segment. It is divided only if the MSS has become
+// smaller, or if the peer's window is too small for it for a long time.
+// MayBeginSegment() determines where a part may begin.
 //
 // Without SACK, losses are found by duplicate acknowledgements, and there is
 // neither RACK, nor a tail loss probe, nor F-RTO, nor a probe of the MTU.
@@ -59,7 +59,7 @@ struct SenderConfig {
   bool timestamps = true;  // negotiated
   bool ecn = false;        // negotiated
   bool paced = true;       // off: a burst may leave as a whole
-  uint8_t max_order = 8;   // at most 64 * 2^max_order segments under way
+  uint8_t max_order = 8;   // at most 64 * 2^max_order segments in flight
   TimestampClock clock = {};
   //= RFC 6298 5.7: if a SYN had to be resent, the first time-out of data is 3 s
   Duration initial_timeout = RoundTrip::kInitial;
@@ -67,7 +67,7 @@ struct SenderConfig {
   Duration max_ack_delay = Duration::Milliseconds(200);
 };
 
-// What has become of a segment that tries a larger MTU.
+// The fate of a segment that tries a larger MTU.
 enum class MtuProbeFate : uint8_t {
   kNone,
   kArrived,
@@ -147,8 +147,8 @@ class Sender {
   void Finish() { state_.finishing = true; }
   bool fin_acked() const { return state_.fin_sent && state_.una == state_.nxt; }
 
-  // The path carries so much. Segments that are too large for it are lost, also
-  // a probe.
+  // Sets the payload that the path carries. Larger segments in flight are lost,
+  // including a probe.
   //= RFC 1191 6.4, RFC 8201 5.4: a retransmission because of a Packet Too Big
   //= message does not change the congestion window
   void OnMss(uint32_t mss) {
@@ -162,9 +162,9 @@ class Sender {
   }
 
   //= RFC 4821 7.4: a larger path MTU is probed with a segment of new data
-  // From now on, a chunk may have up to so many bytes, more than the MSS. The
-  // first one that has more than the MSS is the probe, and its fate is known
-  // some time later. REQUIRES: no probe is under way.
+  // From now on, a chunk may have up to `payload_bytes` bytes, more than the
+  // MSS. The first chunk with more than the MSS is the probe, and its fate is
+  // known later. REQUIRES: no probe is in flight.
   void ProbeMtu(uint32_t payload_bytes) {
     URNIC_CHECK(!state_.mtu_probe && payload_bytes <= UINT16_MAX);
     state_.mtu_probe_bytes = payload_bytes;
@@ -174,8 +174,8 @@ class Sender {
     return std::exchange(state_.mtu_probe_fate, MtuProbeFate::kNone);
   }
   // The payload of the largest segment that the last OnAck() found delivered,
-  // and of the first one that is not acknowledged; 0: none.
-  // What is larger than the MSS counts as the MSS: it was resent in parts.
+  // and of the first unacknowledged one; 0: none. Larger segments count as the
+  // MSS, because they were resent in parts.
   uint32_t largest_delivered() const {
     return std::min(state_.largest_delivered, config_.mss);
   }
@@ -203,18 +203,18 @@ class Sender {
 
   //= RFC 9293 3.8.3: a connection whose data are retransmitted for longer than
   //= R2 is closed
-  // In a row, without any progress. While the peer's window is closed, an
-  // acknowledgement is enough progress.
+  // The number of time-outs in a row without any progress. While the peer's
+  // window is closed, an acknowledgement is enough progress.
   uint32_t timeouts() const { return state_.timeouts; }
 
   SeqNum una() const { return state_.una; }
   SeqNum nxt() const { return state_.nxt; }
   uint32_t mss() const { return config_.mss; }
   uint32_t peer_window() const { return state_.peer.bytes; }
-  // The peer has no room for the least part of a chunk.
+  // The peer has no room even for the smallest part of a chunk.
   bool window_closed() const { return state_.peer.bytes < kLeastPart; }
   Duration smoothed_round_trip() const { return state_.round_trip.smoothed; }
-  // Those that were measured here: they are not part of an image.
+  // The round trips that were measured here; they are not a part of images.
   const cc::RoundTripCounts& round_trips() const { return round_trips_; }
   // Everything was sent and acknowledged.
   bool idle() const { return board_.empty() && state_.pending.bytes == 0; }
@@ -262,9 +262,9 @@ class Sender {
     bool window_probe_due = false;
     bool cwr_due = false;
     uint32_t resent = 0;           // segments, in this loss episode
-    uint32_t mtu_probe_bytes = 0;  // the next chunk may have so many
+    uint32_t mtu_probe_bytes = 0;  // the limit of the next chunk
     uint32_t mtu_probe_number = 0;
-    bool mtu_probe = false;  // mtu_probe_number is under way
+    bool mtu_probe = false;  // mtu_probe_number is in flight
     MtuProbeFate mtu_probe_fate = MtuProbeFate::kNone;
     uint32_t largest_delivered = 0;
     SeqNum ecn_point;  // one reduction until this is acknowledged
@@ -276,10 +276,10 @@ class Sender {
   // How long sending waits for a record when no acknowledgement will come.
   static constexpr Duration kRecordRetry = Duration::Milliseconds(1);
 
-  // A thread that was away for longer than a timer is ever late resumes where
-  // its rate would have been: the window still limits what leaves at once.
-  // Without this, a sender on a busy CPU loses bandwidth to stacks that do not
-  // pace. Linux paces bursts of a millisecond, too.
+  // If the thread could not run for longer than a timer is ever late, the
+  // sender catches up to its rate; the window still limits the burst. Without
+  // this, a sender on a busy CPU would lose bandwidth to stacks that do not
+  // pace. Linux also paces bursts of a millisecond.
   static constexpr Duration kPacingCatchUp = cc::Pacer::kCatchUpMax;
 
   // Two bytes: then there is a place where a part may end (MayBeginSegment()).

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sender: what an acknowledgement does. Included by sender.h.
+// Sender: the effects of an acknowledgement. Included by sender.h.
 
 #include "transport/iwarp/tcp/sender.h"
 
@@ -33,8 +33,9 @@ AckResult Sender<Cc>::OnAck(const wire::TcpSegment& segment, uint32_t window,
   const AckResult result = Judge(segment.ack);
   const bool moved = result == AckResult::kNew;
   if (!moved && result != AckResult::kDuplicate) return result;
-  // Nothing was under way when this round began: it lasts until what is under
-  // way now has arrived. Otherwise the first acknowledgement would be a round.
+  // Nothing was in flight when this round began: it lasts until the segments
+  // that are in flight now have arrived. Otherwise the first acknowledgement
+  // would end a round.
   if (s.rounds.end == s.una) s.rounds.end = s.nxt;
   const uint64_t flight_before = Flight();
   const bool window_changed = s.peer.OnAck(segment.seq, segment.ack, window);
@@ -134,7 +135,7 @@ void Sender<Cc>::Measure(const wire::TcpSegment& segment,
   if (sample.ns() == 0 && delivery.acked_bytes != 0 && delivery.has_echo) {
     //= RFC 7323 4.2: the echoed timestamp gives a round trip also for a
     //= retransmitted segment
-    // It is coarse, so it is used only if there is nothing else.
+    // The timestamp is coarse, so it is used only if there is no other sample.
     const auto ticks = static_cast<int32_t>(config_.clock.At(delivery.now) -
                                             segment.options.timestamps->echo);
     if (ticks >= 0) {
@@ -193,8 +194,8 @@ void Sender<Cc>::Undo() {
   s.episode.open = false;
   s.forward.step = ForwardRto::kOff;
   if (s.phase == Phase::kTimeout) {
-    // What the time-out called lost is only late. RACK still finds out if
-    // something is missing.
+    // The segments that the time-out marked lost are only late. RACK still
+    // detects real losses.
     s.force_head = false;
     board_.RestoreLost();
     s.in_pieces = false;

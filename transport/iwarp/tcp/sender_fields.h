@@ -34,7 +34,7 @@ struct FieldsOf<tcp::Chunk> {
   }
 };
 
-// Which list a record is in, and so its state, the scoreboard says.
+// The scoreboard's lists determine the state of a record.
 template <>
 struct FieldsOf<tcp::SegmentRecord> {
   template <typename F, typename S>
@@ -395,7 +395,7 @@ struct FieldsOf<tcp::Sender<cc::TcpCongestion>> {
     f.Group("scoreboard", board);
     f.Group("cc", congestion);
     f.Group("sender_counters", counters);
-    // What was measured here stays here.
+    // Measurements stay at this place.
     f.Elsewhere(round_trips);
   }
   // Of a sender that has begun.

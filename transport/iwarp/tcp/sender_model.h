@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests and the fuzzer of the sender share: a layer above, a
-// congestion control that does what the test says, and a check of the records.
+// Shared by the tests and the fuzzer of the sender: a layer above, a congestion
+// control that the test drives, and a check of the records.
 
 #include <algorithm>
 #include <cstdint>
@@ -92,7 +92,7 @@ struct TestUpper {
   uint64_t acked = 0;
 };
 
-// What the scoreboard counts is what a recount finds.
+// Checks the sums of the scoreboard by a recount.
 inline void CheckRecords(const Scoreboard& board, SeqNum una, SeqNum nxt) {
   const SegmentRing& ring = board.ring();
   uint64_t in_flight = 0;

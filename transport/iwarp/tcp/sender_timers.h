@@ -85,8 +85,9 @@ void Sender<Cc>::OnTimeout(Time now) {
   if (board_.HeadIsSacked()) {
     //= RFC 2018 8: a time-out with the first segment SACKed shows that the peer
     //= has discarded SACKed data
-    // The first byte it asks for is one that it has SACKed. Without this
-    // proof the SACKs stay in force: F-RTO and RACK need them.
+    // The first missing byte is one that the peer has SACKed, which proves that
+    // it has discarded data. Without this proof the SACKs stay valid, because
+    // F-RTO and RACK need them.
     ++counters_.reneged;
     board_.ForgetSacks();
   }

@@ -9,7 +9,8 @@ namespace urnic::tcp {
 template <cc::StreamCongestionControl Cc>
 uint64_t Sender<Cc>::pipe() const {
   const uint64_t bytes = board_.pipe() + PiecesSent();
-  // Without SACK, each duplicate acknowledgement says that one has arrived.
+  // Without SACK, each duplicate acknowledgement means that a segment has
+  // arrived.
   const uint64_t arrived = uint64_t{state_.duplicates} * config_.mss;
   return config_.sack ? bytes : bytes - std::min(bytes, arrived);
 }
@@ -86,8 +87,8 @@ template <cc::StreamCongestionControl Cc>
 void Sender<Cc>::SendWindowProbe(SegmentToSend& out) {
   //= RFC 9293 3.8.6.1: a window probe makes the peer send an acknowledgement
   //= with its current window
-  // It repeats the sequence number before SND.UNA and has no data, as in
-  // Linux. A byte of data would divide a chunk, and the peer would refuse it.
+  // The probe has the sequence number before SND.UNA and no data, as in Linux.
+  // A byte of data would divide a chunk, and the peer would refuse it.
   state_.window_probe_due = false;
   ++counters_.window_probes;
   out = SegmentToSend();
@@ -181,8 +182,9 @@ bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
     return false;
   }
   if (!force && Paced(now)) {
-    // The pacer spreads a whole window over a round trip. What waits for it
-    // fills the window, even if the round trip has become shorter meanwhile.
+    // The pacer spreads a whole window over a round trip. A sender that waits
+    // for it counts as filling the window, even if the round trip is shorter
+    // now.
     s.rounds.OnWindowFull();
     return false;
   }
@@ -271,8 +273,8 @@ bool Sender<Cc>::SendTailProbe(Time now, SegmentToSend& out, Upper& upper) {
     const SegmentRecord record = board_.ring().at(number);
     if (record.state != SegmentRecord::kInFlight) return false;
     out = SegmentToSend();
-    // Its last part, if it is larger than the MSS has become. Where a segment
-    // may not begin, it begins a byte later or earlier.
+    // Its last part, if it is larger than the new MSS. If a segment may not
+    // begin there, it begins a byte later or earlier.
     out.bytes = std::min<uint32_t>(record.bytes, config_.mss);
     uint32_t skipped = record.bytes - out.bytes;
     const bool moves = !MayBeginSegment(record.offset + skipped);

@@ -1,8 +1,7 @@
 #pragma once
 
-// Finds out that a retransmission was not necessary: by time stamps, by
-// D-SACKs, and, after a time-out, by F-RTO. The sender then undoes its
-// reduction.
+// Detects that a retransmission was not necessary: by time stamps, by D-SACKs,
+// and, after a time-out, by F-RTO. The sender then undoes its reduction.
 
 #include <cstdint>
 
@@ -10,8 +9,8 @@
 
 namespace urnic::tcp {
 
-// A loss episode: from the decision that something is lost to the round trip
-// after its repair.
+// A loss episode: from the decision that a segment is lost to the end of the
+// round trip after its repair.
 struct Episode {
   void Start(SeqNum una) {
     *this = Episode();
@@ -44,7 +43,7 @@ struct Episode {
     return --unexplained == 0;
   }
 
-  // A D-SACK takes a round trip; what comes later belongs to nothing.
+  // A D-SACK takes a round trip; later ones belong to no episode.
   void OnRepaired(SeqNum nxt) {
     repaired = true;
     until = nxt;

@@ -7,8 +7,8 @@
 namespace urnic::tcp {
 namespace {
 
-// Values of common links, ascending; the largest that the peer's MSS allows is
-// used. A peer with less than the first gets that: no path is so small.
+// The MSS of common links, ascending. The largest one that the peer's MSS
+// allows is used, or the first one, because no path is smaller.
 constexpr uint16_t kMss[] = {64,   160,  216,  256,  384,  472,  536,  984,
                              1220, 1380, 1440, 1460, 4036, 4056, 8940, 8960};
 static_assert(std::size(kMss) == 16);
@@ -26,7 +26,7 @@ constexpr uint32_t kNoShift = 15;
 constexpr uint32_t kSack = 0x10;
 constexpr uint32_t kEcn = 0x20;
 constexpr uint32_t kUrnic = 0x40;
-// Not in the timestamp, but in the hash: there are no timestamps.
+// Marks in the hash that there are no timestamps, and so no options.
 constexpr uint32_t kNoOptions = 0x80;
 
 uint32_t MssIndex(uint16_t mss) {

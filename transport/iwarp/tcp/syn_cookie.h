@@ -1,8 +1,8 @@
 #pragma once
 
-// SYN cookies: a listener under a flood of SYNs keeps nothing of them. What it
-// must know later is in the sequence number and in the timestamp of its
-// SYN-ACK, and comes back with the peer's acknowledgement.
+// SYN cookies: under a flood of SYNs, a listener stores nothing about them. The
+// data that it needs later are in the sequence number and in the timestamp of
+// its SYN-ACK, and come back with the peer's acknowledgement.
 //
 //   sequence number | period, 4 bits | MSS, 4 bits | name, 8 | proof, 16 |
 //   timestamp       | clock, without its lowest 7 bits | options, 7 bits |
@@ -14,8 +14,8 @@
 // period of 64 s in which it was made and in the next one. Without timestamps,
 // nothing but the MSS is remembered.
 //
-// Only the first segment behind the handshake tells the peer's ISN. One that
-// overtakes it is known by the name.
+// Only the first segment after the handshake shows the peer's ISN. A later
+// segment that overtakes it is recognized by the name.
 //
 // The timestamp of a cookie is up to 128 ms old, so the round trip of its
 // acknowledgement must not be measured with it.
@@ -41,7 +41,7 @@ class SynCookies {
   struct Cookie {
     SeqNum isn;
     uint32_t timestamp = 0;
-    // What the SYN-ACK may confirm: all that can be remembered.
+    // What the SYN-ACK may confirm: everything that fits into the cookie.
     Agreed agreed;
   };
   // `wanted`: what the SYN offers and we agree to. `timestamp`: our clock for
@@ -59,7 +59,7 @@ class SynCookies {
                  Time now) const;
 
  private:
-  // What is not in the hashes alone.
+  // The contents of a cookie, besides the hashes.
   struct Content {
     uint64_t period = 0;
     uint32_t mss_index = 0;

@@ -102,8 +102,9 @@ TimeWaitTable::Answer TimeWaitTable::OnSegment(const FourTuple& tuple,
     if (may_replace) Remove(index);
   } else if (segment.seq_bytes() == 0 &&
              (segment.seq == record.rcv_nxt || record.answered)) {
-    // Acceptable, and says nothing; or perhaps itself the answer of another
-    // TIME-WAIT that has other numbers. Neither is answered without end.
+    // An acceptable segment without content needs no answer. And an empty
+    // segment may be the answer of another TIME-WAIT with other numbers: the
+    // two must not answer each other forever.
     answer.reply = Reply::kDrop;
   } else if (!segment.Has(wire::kTcpAck) && InWindow(record, segment.seq)) {
     //= RFC 9293 3.10.7.4: an acceptable segment without the ACK flag is dropped

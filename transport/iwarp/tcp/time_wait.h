@@ -4,10 +4,9 @@
 // (TIME-WAIT). Each is a record of 40 bytes. All stay for the same time, so
 // they expire in the order in which they began, and one timer is enough.
 //
-// A record is found by a keyed hash of 64 bits of its addresses and ports,
-// which it holds in place of them. Two connections would be confused with a
-// probability of 2^-64 for each pair, and nobody without the key can look for
-// such a pair.
+// A record does not hold its addresses and ports, but a keyed hash of 64 bits
+// of them. Two connections have the same hash with a probability of 2^-64, and
+// an attacker without the key cannot search for such a pair.
 //
 // Nothing is allocated after construction. If the table is full, the oldest
 // record makes room. Thread: the token's holder.
@@ -30,16 +29,16 @@ class TimeWaitTable {
   // Twice the time that a segment may live. The standard says four minutes for
   // the Internet of its time; this is what Linux uses.
   static constexpr Duration kLifetime = Duration::Seconds(60);
-  // Where timestamps are used, we may connect again after this time. The late
-  // segments of the old connection then have older timestamps than all of the
-  // new one, on both sides: a peer's clock has ticked.
+  // With timestamps, we may connect again after this time. Then late segments
+  // of the old connection have older timestamps than all segments of the new
+  // one, on both sides, because the peer's clock has ticked.
   static constexpr Duration kBeforeReuse = Duration::Seconds(1);
 
   TimeWaitTable(const NumberKey& key, uint32_t capacity);
   TimeWaitTable(const TimeWaitTable&) = delete;
   TimeWaitTable& operator=(const TimeWaitTable&) = delete;
 
-  // What is left of a connection.
+  // The state of an ended connection.
   struct Ended {
     SeqNum snd_nxt;  // behind our FIN
     SeqNum rcv_nxt;  // behind the peer's FIN
@@ -49,9 +48,9 @@ class TimeWaitTable {
   };
   // Replaces an older record of the same connection.
   void Add(const FourTuple& tuple, const Ended& ended, Time now);
-  // We want to connect with these addresses and ports again. False: that is not
-  // safe yet, or not before the record expires. Otherwise there is no record
-  // any more, and the new connection begins behind `after`, if that is set.
+  // Asks whether we may connect with these addresses and ports again. False:
+  // this is not safe yet, or not before the record expires. True: the record is
+  // removed, and the new connection must begin after `after`, if that is set.
   [[nodiscard]] bool TakeForNewConnection(const FourTuple& tuple, Time now,
                                           std::optional<SeqNum>& after);
 
@@ -103,8 +102,8 @@ class TimeWaitTable {
   void Append(uint32_t index, Time now);
   void Unlink(uint32_t index);
   void Remove(uint32_t index);
-  // Whether a segment begins within the window, as far as that is known: the
-  // window may have been larger by a factor.
+  // Whether a segment begins within the window. Only the window field is known;
+  // the real window may have been larger by the scaling factor.
   static bool InWindow(const Record& record, SeqNum seq);
   // Whether a SYN may begin a new connection.
   static bool MayReplace(const Record& record, const wire::TcpSegment& syn);
