@@ -47,8 +47,8 @@ Engine::Engine(Port* port, const Environment& environment)
       sink_(new TracedSink(&completions_, &memory_, &counters_, &failures_,
                            &now_, environment.witness(), &trace_, &capture_)),
       flows_(new FlowScheduler(&now_, sink_.get(), &environment_)),
-      transmitter_(new Transmitter(&tx_, flows_.get(), sink_.get(), &completions_,
-                                   &memory_, &counters_,
+      transmitter_(new Transmitter(&tx_, flows_.get(), sink_.get(),
+                                   &completions_, &memory_, &counters_,
                                    environment.witness())),
       receiver_(new Receiver(port, &tx_, flows_.get(), sink_.get(), &counters_,
                              environment.witness())),
@@ -277,7 +277,8 @@ bool Engine::Iterate(bool inline_poll) {
   // Marks are drained even if the engine is quiet. Otherwise the threads that
   // left them would ask for another iteration again and again.
   if (__builtin_expect(is_quiet(), 0)) return false;
-  if (__builtin_expect(flows_->any_late_look(), 0)) flows_->LookForLatePosts(now);
+  if (__builtin_expect(flows_->any_late_look(), 0))
+    flows_->LookForLatePosts(now);
   if (__builtin_expect(connections_ != nullptr, 0)) connections_->FollowLink();
   bool worked = false;
   if (!flows_->ready().empty() || tx_.blocked() || network_->gsi().waiting()) {

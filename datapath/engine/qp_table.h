@@ -17,9 +17,9 @@
 
 #include "absl/status/statusor.h"
 #include "datapath/engine/engine_qp.h"
+#include "datapath/engine/number_table.h"
 #include "datapath/engine/pending_set.h"
 #include "datapath/engine/qp_places.h"
-#include "datapath/engine/number_table.h"
 #include "datapath/engine/roce_qp.h"
 #include "ras/history/history.h"
 #include "ras/metrics/counters.h"

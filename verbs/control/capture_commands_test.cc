@@ -1,7 +1,6 @@
 // The requests of `urnic capture` to a loopback device. The captured frames are
 // tested with programs (tests/e2e/test_capture.py).
 
-#include "datapath/engine/engine.h"
 #include "verbs/control/capture_commands.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/engine.h"
 #include "ras/capture/pcapng.h"
 #include "verbs/control/device.h"
 #include "verbs/control/testing/loop_device.h"

@@ -1,6 +1,5 @@
 // The thread that writes errors where the user wants them.
 
-#include "datapath/engine/engine.h"
 #include "verbs/control/error_log.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "verbs/control/device.h"
 

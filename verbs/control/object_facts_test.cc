@@ -1,6 +1,5 @@
 // The answers to `urnic show` about the objects of a loopback device.
 
-#include "datapath/engine/engine.h"
 #include "verbs/control/object_facts.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "ras/facts/facts.h"
 #include "transport/mem/mr_table.h"

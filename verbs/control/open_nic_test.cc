@@ -1,8 +1,6 @@
 // Two devices on one port: what they share, what each has of its own, and what
 // the iWARP device does not offer.
 
-#include "datapath/engine/engine.h"
-#include "datapath/engine/network.h"
 #include "verbs/control/open_nic.h"
 
 #include <fcntl.h>
@@ -17,6 +15,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "verbs/control/address_handle.h"
 #include "verbs/control/control_commands.h"
 #include "verbs/control/cq.h"

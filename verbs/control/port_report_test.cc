@@ -1,6 +1,8 @@
 // Reports to the user about a port that does not come up: all go to the debug
 // log, and those that the user must act on also to stderr.
 
+#include "datapath/port/port.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -18,7 +20,6 @@
 #include <thread>
 #include <vector>
 
-#include "datapath/port/port.h"
 #include "verbs/control/cq.h"
 #include "verbs/control/device.h"
 #include "verbs/control/pd.h"

@@ -1,6 +1,5 @@
 // The files of the flight recorder of a loopback device.
 
-#include "datapath/engine/engine.h"
 #include "verbs/control/recorder.h"
 
 #include <gmock/gmock.h>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "ras/facts/facts.h"
 #include "ras/recorder/recording.h"
