@@ -93,26 +93,33 @@ precompiled_header = rule(
 def _with_header(header, rule, srcs = [], copts = [], deps = [], **kwargs):
     if [src for src in srcs if src.endswith((".c", ".S"))]:
         return rule(srcs = srcs, copts = copts, deps = deps, **kwargs)
+    package, name = header[2:].split(":")
     rule(
         srcs = srcs,
         copts = copts + select({
             "//%s:clang" % _PACKAGE: [],
-            "//conditions:default": ["-include", "$(BINDIR)/%s/gcc/%s.h" % (_PACKAGE, header)],
+            "//conditions:default": ["-include", "$(BINDIR)/%s/gcc/%s.h" % (package, name)],
         }),
         deps = deps + select({
             "//%s:clang" % _PACKAGE: [],
-            "//conditions:default": ["//%s:%s" % (_PACKAGE, header)],
+            "//conditions:default": [header],
         }),
         **kwargs
     )
 
-def cc_library(**kwargs):
-    _with_header("common", native.cc_library, **kwargs)
+# `precompiled`: the label of a precompiled_header() with what most sources of
+# the target include.
+_COMMON = "//%s:common" % _PACKAGE
 
-def cc_binary(**kwargs):
-    _with_header("common", native.cc_binary, **kwargs)
+def cc_library(precompiled = _COMMON, **kwargs):
+    _with_header(precompiled, native.cc_library, **kwargs)
 
-def cc_test(copts = [], long = False, **kwargs):
-    """`long`: it runs for longer than it compiles, so it is always optimised."""
+def cc_binary(precompiled = _COMMON, **kwargs):
+    _with_header(precompiled, native.cc_binary, **kwargs)
+
+def cc_test(copts = [], long = False, precompiled = _COMMON, **kwargs):
+    """`long`: it runs for longer than it compiles, so it is always optimised.
+
+    The precompiled header is the one whose name has _test behind it."""
     extra = [] if long else TEST_COPTS
-    _with_header("common_test", native.cc_test, copts = copts + extra, **kwargs)
+    _with_header(precompiled + "_test", native.cc_test, copts = copts + extra, **kwargs)

@@ -1,0 +1,6 @@
+// The same for tests.
+
+#include <gtest/gtest.h>
+
+#include "datapath/engine/precompiled.h"
+#include "datapath/nic/nic.h"

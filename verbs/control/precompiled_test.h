@@ -1,0 +1,5 @@
+// The same for tests.
+
+#include <gtest/gtest.h>
+
+#include "verbs/control/precompiled.h"
