@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "bench/loops.h"
+#include "datapath/engine/qp_table.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"

@@ -11,6 +11,7 @@
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/network.h"
+#include "datapath/engine/qp_table.h"
 #include "datapath/engine/receiver.h"
 #include "datapath/engine/traced_sink.h"
 #include "datapath/engine/transmitter.h"
@@ -52,16 +53,16 @@ Engine::Engine(Port* port, const Environment& environment)
                                    environment.witness())),
       receiver_(new Receiver(port, &tx_, flows_.get(), sink_.get(), &counters_,
                              environment.witness())),
-      qps_({.port = port,
-            .flows = flows_.get(),
-            .sink = sink_.get(),
-            .transmitter = transmitter_.get(),
-            .pending = &pending_,
-            .recovery = recovery_.get(),
-            .counters = &counters_,
-            .history = &history_,
-            .trace = &trace_,
-            .now = &now_}) {}
+      qps_(new QpTable({.port = port,
+                        .flows = flows_.get(),
+                        .sink = sink_.get(),
+                        .transmitter = transmitter_.get(),
+                        .pending = &pending_,
+                        .recovery = recovery_.get(),
+                        .counters = &counters_,
+                        .history = &history_,
+                        .trace = &trace_,
+                        .now = &now_})) {}
 
 Engine::~Engine() {
   runner_.reset();
@@ -83,7 +84,7 @@ void Engine::Serve(Network* network) {
   network->gsi().TraceTo(&trace_);
   transmitter_->Serve(network);
   receiver_->Serve(network);
-  qps_.Serve(network);
+  qps_->Serve(network);
   if (!network->serves_iwarp()) return;
   connections_.reset(new ConnectionTable({.flows = flows_.get(),
                                           .sink = sink_.get(),
@@ -100,7 +101,7 @@ void Engine::Serve(Network* network) {
 EngineCounters Engine::CountersOfAll() {
   if (connections_ != nullptr) connections_->CollectCounters();
   EngineCounters all = counters_;
-  qps_.AddRequesters(all.requesters);
+  qps_->AddRequesters(all.requesters);
   all.roce.AddVerdicts(all.verdicts);
   if (connections_ != nullptr) connections_->AddLiving(all.iwarp);
   return all;
@@ -262,14 +263,14 @@ bool Engine::Iterate(bool inline_poll) {
   Time now = now_ = Now();
   if (__builtin_expect(completions_.lost(), 0)) {
     completions_.ClearLost();
-    qps_.FailUsersOfFullQueues();
+    qps_->FailUsersOfFullQueues();
   }
   ++counters_.iterations;
   completions_.BeginIteration();
   if (pending_.Any()) {
     pending_.Drain([this](uint32_t place) {
       // The queue pair may have been destroyed since, and its place reused.
-      if (const EngineQp* qp = qps_.At(place)) {
+      if (const EngineQp* qp = qps_->At(place)) {
         flows_->OnPost(qp->serving_flow());
       }
     });

@@ -22,7 +22,6 @@
 #include "datapath/engine/environment.h"
 #include "datapath/engine/frame_custody.h"
 #include "datapath/engine/pending_set.h"
-#include "datapath/engine/qp_table.h"
 #include "datapath/engine/runner.h"
 #include "datapath/engine/token.h"
 #include "datapath/engine/transmit_queue.h"
@@ -37,6 +36,7 @@ namespace urnic {
 class ConnectionTable;
 class FlowScheduler;
 class Network;
+class QpTable;
 class Receiver;
 class TracedSink;
 class Transmitter;
@@ -168,7 +168,7 @@ class Engine {
   // What has failed, with which peer, and why.
   Failures& failures() { return failures_; }
   // The engine's queue pairs.
-  QpTable& qps() { return qps_; }
+  QpTable& qps() { return *qps_; }
   // Its iWARP connections. REQUIRES: the network serves iWARP.
   ConnectionTable& connections() { return *connections_; }
   // Ends all connections and stops serving iWARP. Peers get a RST if the port
@@ -256,7 +256,7 @@ class Engine {
   std::unique_ptr<Transmitter> transmitter_;
   std::unique_ptr<Receiver> receiver_;
   std::unique_ptr<ConnectionTable> connections_;  // null: no iWARP
-  QpTable qps_;
+  std::unique_ptr<QpTable> qps_;
   std::unique_ptr<Runner> runner_;
 };
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "datapath/engine/qp_table.h"
 #include "tests/support/engine_node.h"
 #include "transport/wire/address.h"
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "datapath/engine/engine_wire_fixture.h"
+#include "datapath/engine/qp_table.h"
 #include "tests/support/host_wire.h"
 
 namespace urnic {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "datapath/engine/helper_thread.h"
+#include "datapath/engine/qp_table.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"

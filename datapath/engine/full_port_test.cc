@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "datapath/engine/qp_table.h"
 #include "datapath/guest/eal.h"
 #include "datapath/port/wrapped_port.h"
 #include "tests/support/engine_node.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/qp_table.h"
 #include "tests/support/iwarp_node.h"
 #include "transport/iwarp/qp/image.h"
 

@@ -10,6 +10,7 @@
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "transport/base/hash_index.h"
+#include "transport/rud/context_pool.h"
 
 namespace urnic {
 

@@ -36,10 +36,13 @@
 #include "transport/net/host.h"
 #include "transport/net/path_users.h"
 #include "transport/net/tcp_reports.h"
-#include "transport/rud/context_pool.h"
 
 namespace urnic {
 
+namespace rud {
+class ContextPool;
+struct Context;
+}  // namespace rud
 class RudWindow;  // datapath/engine/rud_window.h
 
 // Translates the status of a path. INVALID_ARGUMENT: IPv4 and IPv6 mixed;

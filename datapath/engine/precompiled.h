@@ -5,4 +5,5 @@
 #include "datapath/engine/engine.h"
 #include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/network.h"
+#include "datapath/engine/qp_table.h"
 #include "third_party/precompiled/common.h"

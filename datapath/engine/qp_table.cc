@@ -11,6 +11,7 @@
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 #include "transport/iwarp/qp/image.h"
+#include "transport/rud/context_pool.h"
 
 namespace urnic {
 

@@ -7,6 +7,7 @@
 #include "ras/facts/facts.h"
 #include "transport/base/check.h"
 #include "transport/base/hash_index.h"
+#include "transport/rud/context_pool.h"
 
 namespace urnic {
 namespace {

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "datapath/engine/qp_table.h"
 #include "tests/support/rud_node.h"
 
 namespace urnic {

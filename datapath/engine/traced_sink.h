@@ -19,7 +19,7 @@
 #include "ras/capture/capture.h"
 #include "ras/metrics/rx_verdict.h"
 #include "ras/trace/trace.h"
-#include "transport/iwarp/tcp/connection.h"
+#include "transport/iwarp/tcp/slot.h"
 #include "transport/wire/tcp.h"
 #include "transport/work/types.h"
 

@@ -14,6 +14,7 @@
 #include "tests/support/rud_end.h"
 #include "transport/base/check.h"
 #include "transport/mem/mr_table.h"
+#include "transport/rud/context_pool.h"
 
 namespace urnic::testing {
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "datapath/engine/qp_table.h"
 #include "tests/sim/program_cq.h"
 #include "tests/support/fake_rings.h"
 #include "tests/support/host_wire.h"

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "datapath/engine/qp_table.h"
 #include "tests/fuzz/hostile.h"
 #include "tests/fuzz/input.h"
 #include "tests/sim/buffers.h"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "datapath/engine/qp_table.h"
+
 namespace urnic::sim {
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/qp_of.h"
+#include "datapath/engine/qp_table.h"
 #include "tests/sim/check_replay.h"
 #include "transport/rc/qp.h"
 #include "transport/wire/frame.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/qp_table.h"
 #include "tests/sim/check_replay.h"
 #include "tests/sim/session_end.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/qp_table.h"
 #include "tests/sim/talk_end.h"
 
 namespace urnic::sim {

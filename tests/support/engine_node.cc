@@ -3,6 +3,8 @@
 #include <atomic>
 #include <utility>
 
+#include "datapath/engine/qp_table.h"
+
 namespace urnic::testing {
 namespace {
 

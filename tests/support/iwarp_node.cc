@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "datapath/engine/qp_table.h"
 #include "datapath/port/narrow_port.h"
 #include "transport/base/check.h"
 

@@ -17,6 +17,7 @@
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/engine.h"
 #include "datapath/engine/network.h"
+#include "datapath/engine/qp_table.h"
 #include "datapath/port/port.h"
 #include "ras/metrics/counters.h"
 #include "verbs/control/answer.h"

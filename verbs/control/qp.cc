@@ -10,6 +10,7 @@
 #include "datapath/engine/environment.h"
 #include "datapath/engine/iwarp_qp.h"
 #include "datapath/engine/network.h"
+#include "datapath/engine/qp_table.h"
 #include "datapath/engine/roce_qp.h"
 #include "datapath/engine/rud_window.h"
 #include "ras/errors/refusal.h"

@@ -5,6 +5,7 @@
 #include "datapath/engine/network.h"
 #include "datapath/engine/rud_window.h"
 #include "ras/errors/refusal.h"
+#include "transport/rud/context_pool.h"
 #include "transport/wire/address_text.h"
 #include "verbs/control/gid_table.h"
 #include "verbs/control/qp_path.h"

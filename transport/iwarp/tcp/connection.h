@@ -36,6 +36,7 @@
 #include "transport/iwarp/tcp/path_mtu.h"
 #include "transport/iwarp/tcp/receiver.h"
 #include "transport/iwarp/tcp/sender.h"
+#include "transport/iwarp/tcp/slot.h"
 #include "transport/wire/tcp.h"
 
 namespace urnic::tcp {
@@ -122,15 +123,6 @@ wire::TcpFields SynAck(const ConnectionConfig& config, const Agreed& agreed,
 // The answer to a segment that belongs to no connection: a RST that the sender
 // of the segment will accept. None: the segment is a RST, which has no answer.
 std::optional<wire::TcpFields> ResetFor(const wire::TcpSegment& segment);
-
-// A segment to be sent: its header, and where its payload comes from.
-struct TcpSlot {
-  wire::TcpFields fields;
-  uint64_t source = 0;
-  uint32_t offset = 0;
-  uint32_t bytes = 0;  // 0: no payload
-  bool ect = false;    // the IP header says ECT(0)
-};
 
 class Connection {
  public:
