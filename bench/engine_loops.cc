@@ -12,6 +12,8 @@
 #include <memory>
 
 #include "bench/loops.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"

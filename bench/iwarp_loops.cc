@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/loops.h"
+#include "datapath/engine/engine.h"
 #include "datapath/memory/guarded_memory.h"
 #include "tests/support/iwarp_node.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/loops.h"
+#include "datapath/engine/engine.h"
 #include "tests/support/rud_node.h"
 #include "tests/support/rud_ring_memory.h"
 #include "transport/rud/upper/endpoint.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "datapath/engine/connection_table.h"
+#include "datapath/engine/network.h"
 
 namespace urnic {
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/frame_custody.h"
+#include "datapath/engine/network.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
 

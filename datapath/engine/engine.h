@@ -28,6 +28,7 @@
 #include "datapath/memory/address_space.h"
 #include "datapath/port/port.h"
 #include "ras/capture/capture.h"
+#include "ras/history/history.h"
 #include "ras/metrics/counters.h"
 #include "ras/trace/trace.h"
 

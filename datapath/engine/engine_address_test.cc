@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "tests/support/engine_node.h"
 #include "transport/wire/address.h"

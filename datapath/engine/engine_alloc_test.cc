@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/engine.h"
 #include "tests/support/alloc_guard.h"
 #include "tests/support/engine_node.h"
 #include "tests/support/iwarp_node.h"

@@ -1,6 +1,9 @@
 // The engine and its neighbours: resolution, announcements, moves.
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/engine_wire_fixture.h"
+#include "datapath/engine/environment.h"
+#include "datapath/engine/network.h"
 
 namespace urnic {
 namespace {

@@ -3,7 +3,9 @@
 #include <functional>
 #include <vector>
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/engine_wire_fixture.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "tests/support/host_wire.h"
 

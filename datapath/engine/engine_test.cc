@@ -3,6 +3,8 @@
 // helper. These tests are about steering, placement, completion, faults and
 // teardown; tests/sim has those of the transport.
 
+#include "datapath/engine/engine.h"
+
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -16,10 +18,13 @@
 #include <vector>
 
 #include "datapath/engine/helper_thread.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"
+#include "transport/net/mad_handler.h"
+#include "transport/wire/mad.h"
 #include "transport/work/image.h"
 
 namespace urnic {

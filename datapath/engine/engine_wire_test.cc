@@ -1,7 +1,10 @@
 // The engine and packets that the test makes: which ones it accepts, and how it
 // answers.
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/engine_wire_fixture.h"
+#include "datapath/engine/environment.h"
+#include "datapath/engine/network.h"
 #include "transport/wire/mad.h"
 #include "transport/wire/membership.h"
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/qp_table.h"
 #include "datapath/guest/eal.h"
 #include "datapath/port/wrapped_port.h"

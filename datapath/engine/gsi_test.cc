@@ -5,7 +5,11 @@
 
 #include <optional>
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/engine_wire_fixture.h"
+#include "datapath/engine/network.h"
+#include "transport/net/mad_handler.h"
+#include "transport/wire/mad.h"
 
 namespace urnic {
 namespace {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "datapath/guest/engine_thread.h"
 #include "datapath/guest/give_way.h"
 #include "ras/errors/refusal.h"

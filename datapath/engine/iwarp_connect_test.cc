@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/engine.h"
 #include "tests/support/iwarp_node.h"
 
 namespace urnic {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "datapath/engine/engine.h"
 #include "tests/support/iwarp_node.h"
 
 namespace urnic {

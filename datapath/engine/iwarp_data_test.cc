@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "tests/support/iwarp_node.h"
 
 namespace urnic {

@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "tests/support/iwarp_node.h"
 #include "transport/iwarp/qp/image.h"

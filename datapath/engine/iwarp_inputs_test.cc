@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "ras/inputs/input_log.h"
 #include "tests/sim/replay.h"
 #include "tests/support/iwarp_node.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "datapath/engine/engine.h"
 #include "tests/support/iwarp_node.h"
 
 namespace urnic {

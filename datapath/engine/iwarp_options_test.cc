@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "datapath/engine/engine.h"
 #include "tests/support/iwarp_node.h"
 
 namespace urnic {

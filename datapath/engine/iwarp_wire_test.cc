@@ -11,6 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/tcp_framer.h"
 #include "datapath/guest/eal.h"
 #include "tests/support/engine_node.h"

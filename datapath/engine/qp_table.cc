@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/iwarp_qp.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/rud_window.h"
 #include "datapath/engine/transmitter.h"
 #include "ras/errors/refusal.h"

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "verbs/libc/high_fd.h"
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/qp_table.h"
 #include "datapath/port/wrapped_port.h"
 #include "tests/support/engine_node.h"

@@ -1,5 +1,7 @@
 #include "datapath/engine/rud_receiver.h"
 
+#include "datapath/engine/network.h"
+
 namespace urnic {
 
 template <typename Sink>

@@ -1,5 +1,6 @@
 #include "datapath/engine/rud_sender.h"
 
+#include "datapath/engine/network.h"
 #include "datapath/engine/traced_sink.h"
 #include "transport/wire/fragment_writer.h"
 

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <vector>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "tests/support/rud_node.h"
 

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "datapath/engine/engine.h"
 #include "tests/support/engine_node.h"
 
 namespace urnic {

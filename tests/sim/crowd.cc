@@ -5,6 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "tests/sim/program_cq.h"
 #include "tests/support/fake_rings.h"

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "tests/fuzz/hostile.h"
 #include "tests/fuzz/input.h"

@@ -1,5 +1,7 @@
 #include "tests/sim/engine_host.h"
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "tests/support/host_wire.h"
 #include "transport/wire/mad.h"
 

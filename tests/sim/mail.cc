@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 
 namespace urnic::sim {

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_of.h"
 #include "datapath/engine/qp_table.h"
 #include "tests/sim/check_replay.h"

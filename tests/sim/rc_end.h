@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "datapath/engine/completion_queue.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "ras/inputs/input_log.h"
 #include "tests/sim/completion.h"
 #include "tests/sim/machine.h"

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/qp_table.h"
 
 namespace urnic::testing {

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <utility>
 
+#include "datapath/engine/connection_table.h"
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
 #include "datapath/port/narrow_port.h"
 #include "transport/base/check.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "datapath/engine/connection_table.h"
+#include "datapath/engine/engine.h"
 #include "tests/support/fake_rings.h"
 #include "tests/support/nic_node.h"
 

@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "datapath/engine/engine.h"
+#include "datapath/engine/network.h"
 #include "datapath/memory/guarded_memory.h"
 #include "datapath/port/port_factory.h"
 #include "transport/base/check.h"

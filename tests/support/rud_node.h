@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/engine.h"
 #include "datapath/engine/qp_table.h"
 #include "datapath/engine/rud_window.h"
 #include "tests/support/nic_node.h"
