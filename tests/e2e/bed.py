@@ -7,13 +7,15 @@ files), so whoever makes one must remove it:
         server = bed.spawn(0, ["ib_write_bw", "-x", "3"])
 
 Leaving the block kills what still runs in the bed and removes the rest, also
-after an exception; main programs turn SIGTERM and Ctrl-C into exceptions (see
+after an exception; main programs turn signals into exceptions (see
 raise_on_signals). What a killed harness leaves behind bears its process id and
-is swept by the next one. Only processes started here are ever killed, by id.
+is swept by the next one. Only processes that were started here or that are in a
+bed's namespace are ever killed, by id.
 
 Standard library only. One thread, except where a function says otherwise.
 """
 
+import atexit
 import ctypes
 import itertools
 import json
@@ -52,15 +54,27 @@ class Timeout(Exception):
     been killed."""
 
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def on_stop_signals(handler):
+    """For those that are not ignored: nohup and a shell's `&` ignore some."""
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def raise_on_signals():
-    """Makes SIGTERM and SIGHUP unwind the stack as Ctrl-C does."""
+    """Makes Ctrl-C, SIGTERM and SIGHUP unwind the stack, once: what unwinds is
+    not disturbed by a second signal. Whatever the beds of this process then
+    leave is removed when it ends."""
 
     def stop(number, _frame):
-        signal.signal(number, signal.SIG_IGN)
+        on_stop_signals(signal.SIG_IGN)
         sys.exit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+    on_stop_signals(stop)
+    atexit.register(remove_own)
 
 
 class Tools:
@@ -69,7 +83,7 @@ class Tools:
 
     def __init__(self, out, built):
         self.out = pathlib.Path(out).resolve()
-        built = pathlib.Path(built).resolve()
+        self.built = built = pathlib.Path(built).resolve()
         self.echo_peer = str(built / "echo_peer")
         self.cm_many = str(built / "cm_many")
         self.cm_reconnect = str(built / "cm_reconnect")
@@ -91,7 +105,7 @@ class Tools:
 
     def missing(self):
         return [path for name, path in vars(self).items()
-                if name != "out" and not os.path.exists(path)]
+                if not os.path.exists(path)]
 
     def repair(self):
         """After a test that failed: makes whole what all tests share. What
@@ -243,19 +257,40 @@ def _alive(pid):
     return True
 
 
-def sweep():
-    """Removes namespaces and directories that dead harnesses left."""
-    places = [(RUN_NETNS, lambda path: command("ip", "netns", "del",
-                                                path.name)),
+def remove_namespace(name):
+    """With the programs in it, also those in sessions of their own."""
+    for pid in command("ip", "netns", "pids", name).split():
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    command("ip", "netns", "del", name)
+
+
+def _remove_left(of_harness):
+    """Removes namespaces and directories of the harnesses for whose process
+    ids `of_harness` is true."""
+    places = [(RUN_NETNS, lambda path: remove_namespace(path.name)),
               (pathlib.Path(tempfile.gettempdir()), shutil.rmtree)]
     for place, remove in places:
         for path in place.glob(f"{PREFIX}-*"):
             pid = path.name[len(PREFIX) + 1:].split("-")[0]
-            if pid.isdigit() and not _alive(int(pid)):
+            if pid.isdigit() and of_harness(int(pid)):
                 try:
                     remove(path)
                 except (BedError, OSError) as error:
                     print(f"# leftover {path}: {error}")
+
+
+def sweep():
+    """Removes what dead harnesses left."""
+    _remove_left(lambda pid: not _alive(pid))
+
+
+def remove_own():
+    """Removes what the beds of this process left: a signal may come while a bed
+    is made or removed."""
+    _remove_left(lambda pid: pid == os.getpid())
 
 
 class Side:
@@ -300,7 +335,10 @@ class Bed:
     def __exit__(self, *_unused):
         self.kill_all()
         for name in self._namespaces:
-            subprocess.run(["ip", "netns", "del", name], check=False)
+            try:
+                remove_namespace(name)
+            except BedError as error:
+                print(f"# leftover {error}")
         self._namespaces = []
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,30 @@
+"""`./dev test` that is interrupted: it says what it had done, and leaves
+nothing."""
+
+import functools
+import pathlib
+import subprocess
+import sys
+
+import interrupted_gate
+import suite
+
+HERE = pathlib.Path(__file__).resolve().parent
+SECONDS = 200
+
+
+def interrupt(context, how):
+    context.need("unshare", "setsid")
+    tools = context.tools
+    done = subprocess.run(
+        ["unshare", "--mount", "--net", "--propagation", "private", "sh", "-ec",
+         'mount -t tmpfs none /run; exec "$@"', "sh", sys.executable,
+         HERE / "interrupted_gate.py", tools.out, tools.built, how],
+        capture_output=True, text=True, timeout=SECONDS, check=False)
+    context.check(done.returncode == 0, done.stdout + done.stderr)
+    context.note(done.stdout.strip())
+
+
+for _how in interrupted_gate.WAYS:
+    suite.add(f"interrupt/{_how}-leaves-nothing",
+              functools.partial(interrupt, how=_how))
