@@ -62,5 +62,6 @@ class Tally:
 
 
 def _print(word, name, text, seconds):
-    separator = ":\n" if "\n" in text else ": " if text else ""
+    lines = "\n" in text or text.startswith("#")
+    separator = ":\n" if lines else ": " if text else ""
     print(f"{word}{name} ({seconds:.1f} s){separator}{text}", flush=True)

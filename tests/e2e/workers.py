@@ -52,11 +52,15 @@ def _start(running, number, function):
     sys.stdout.flush()
     ours, theirs = os.pipe()
     parent = os.getpid()
+    # A signal must find the child in `running`, and in the child no code of
+    # its parent.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, bed.STOP_SIGNALS)
     pid = os.fork()
     if pid == 0:
         try:
             os.close(ours)
             _end_with(parent)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             with open(theirs, "w", encoding="utf8") as pipe:
                 json.dump(_printed_first(function, number), pipe)
             status = 0
@@ -66,12 +70,13 @@ def _start(running, number, function):
             sys.excepthook(*sys.exc_info())
             status = 1
         finally:
-            # Not the parent's: neither its buffers nor what it does at its end.
+            signal.pthread_sigmask(signal.SIG_BLOCK, bed.STOP_SIGNALS)
             bed.remove_own()
             os._exit(status)
     os.close(theirs)
     # pylint: disable-next=consider-using-with
     running[open(ours, encoding="utf8")] = (pid, number)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with(parent):
@@ -84,4 +89,4 @@ def _printed_first(function, number):
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         outcome, text, seconds = function(number)
-    return outcome, said.getvalue() + text, seconds
+    return outcome, (said.getvalue() + text).rstrip("\n"), seconds
