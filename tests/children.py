@@ -23,7 +23,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "e2e"))
-import bed  # noqa: E402 pylint: disable=wrong-import-position
+import clean_up  # noqa: E402 pylint: disable=wrong-import-position
 
 MARK = "URNIC_GATE"
 END_SECONDS = 60
@@ -42,7 +42,7 @@ class Children:
         self._mark = f"{os.getpid()}.{time.time_ns()}"
 
     def catch_signals(self):
-        bed.on_stop_signals(self.interrupt)
+        clean_up.on_stop_signals(self.interrupt)
         signal.signal(signal.SIGALRM, self._kill_rest)
 
     def run(self, argv, cwd, on_line=None):
@@ -91,7 +91,7 @@ class Children:
             self._end_orphans()
             time.sleep(LOOK_SECONDS)
         signal.alarm(0)
-        bed.sweep()  # what the killed ones left
+        clean_up.sweep()  # what the killed ones left
 
     def _end_orphans(self):
         living = self._living()

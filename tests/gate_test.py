@@ -100,7 +100,7 @@ class GateTest(unittest.TestCase):
     def test_an_interrupted_part_says_what_it_has_done(self):
         for jobs in (1, 2):
             status, said = self.run_python(SUITE + f"""
-import bed, os, signal, tally, time
+import clean_up, os, signal, tally, time
 tell = tally.Tally.first
 def first(*words):
     tell(*words)
@@ -113,7 +113,7 @@ def ends_us(_context):
     os.kill(os.getppid() if {jobs} == 2 else os.getpid(), signal.SIGTERM)
     time.sleep(100)
 suite.add("ends_us", ends_us)
-bed.raise_on_signals()
+clean_up.raise_on_signals()
 sys.exit(suite.run([t for t in suite.TESTS if t.name in ("fails", "ends_us")], Tools(), {jobs}))
 """)
             self.assertEqual(status, 128 + 15, said)

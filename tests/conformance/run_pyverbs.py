@@ -27,7 +27,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 # pylint: disable=wrong-import-position
-import bed  # noqa: E402
+import clean_up  # noqa: E402
 import newer_verbs  # noqa: E402
 from tally import Tally  # noqa: E402
 
@@ -296,7 +296,7 @@ def main():
     parser.add_argument("--suite", help="with libibverbs, pyverbs and tests of this Debian suite")
     parser.add_argument("module", nargs="*", default=MODULES, help=f"of {' '.join(MODULES)}")
     options = parser.parse_args()
-    bed.raise_on_signals()
+    clean_up.raise_on_signals()
     urnic = options.out / "bin" / "urnic"
     if not urnic.exists():
         print(f"missing {urnic}: run ./dev build", file=sys.stderr)

@@ -7,15 +7,13 @@ files), so whoever makes one must remove it:
         server = bed.spawn(0, ["ib_write_bw", "-x", "3"])
 
 Leaving the block kills what still runs in the bed and removes the rest, also
-after an exception; main programs turn signals into exceptions (see
-raise_on_signals). What a killed harness leaves behind bears its process id and
-is swept by the next one. Only processes that were started here or that are in a
-bed's namespace are ever killed, by id.
+after an exception; main programs turn signals into exceptions, and remove what
+killed harnesses have left (clean_up.py). Only processes that were started here
+or that are in a bed's namespace are ever killed, by id.
 
 Standard library only. One thread, except where a function says otherwise.
 """
 
-import atexit
 import ctypes
 import itertools
 import json
@@ -25,24 +23,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
 import rocev2
-
-PREFIX = "urnic-e2e"
-RUN_NETNS = pathlib.Path("/run/netns")
+# Tests have these from here, too.
+from clean_up import PREFIX, RUN_NETNS, BedError, command, remove_namespace
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNET = 0x40000000
 _numbers = itertools.count()
-
-
-class BedError(Exception):
-    """The bed could not be created: a fault of the machine, not of uRNIC."""
 
 
 class Died(Exception):
@@ -52,29 +44,6 @@ class Died(Exception):
 class Timeout(Exception):
     """Something did not happen in time; a program that should have ended has
     been killed."""
-
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def on_stop_signals(handler):
-    """For those that are not ignored: nohup and a shell's `&` ignore some."""
-    for number in STOP_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
-def raise_on_signals():
-    """Makes Ctrl-C, SIGTERM and SIGHUP unwind the stack, once: what unwinds is
-    not disturbed by a second signal. Whatever the beds of this process then
-    leave is removed when it ends."""
-
-    def stop(number, _frame):
-        on_stop_signals(signal.SIG_IGN)
-        sys.exit(128 + number)
-
-    on_stop_signals(stop)
-    atexit.register(remove_own)
 
 
 class Tools:
@@ -238,59 +207,6 @@ def await_true(condition, seconds, what):
         if time.monotonic() > end:
             raise Timeout(f"{what}: not within {seconds} s")
         time.sleep(0.005)
-
-
-def command(*argv):
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BedError(f"{' '.join(argv)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def _alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def remove_namespace(name):
-    """With the programs in it, also those in sessions of their own."""
-    for pid in command("ip", "netns", "pids", name).split():
-        try:
-            os.kill(int(pid), signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    command("ip", "netns", "del", name)
-
-
-def _remove_left(of_harness):
-    """Removes namespaces and directories of the harnesses for whose process
-    ids `of_harness` is true."""
-    places = [(RUN_NETNS, lambda path: remove_namespace(path.name)),
-              (pathlib.Path(tempfile.gettempdir()), shutil.rmtree)]
-    for place, remove in places:
-        for path in place.glob(f"{PREFIX}-*"):
-            pid = path.name[len(PREFIX) + 1:].split("-")[0]
-            if pid.isdigit() and of_harness(int(pid)):
-                try:
-                    remove(path)
-                except (BedError, OSError) as error:
-                    print(f"# leftover {path}: {error}")
-
-
-def sweep():
-    """Removes what dead harnesses left."""
-    _remove_left(lambda pid: not _alive(pid))
-
-
-def remove_own():
-    """Removes what the beds of this process left: a signal may come while a bed
-    is made or removed."""
-    _remove_left(lambda pid: pid == os.getpid())
 
 
 class Side:

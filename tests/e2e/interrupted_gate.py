@@ -28,6 +28,7 @@ sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position
 import bed  # noqa: E402
+import clean_up  # noqa: E402
 import gate  # noqa: E402
 import suite  # noqa: E402
 
@@ -204,7 +205,7 @@ def watch(out, built, how):
 def main():
     out, built, how = sys.argv[1:]
     if how == "part":
-        bed.raise_on_signals()
+        clean_up.raise_on_signals()
         return part(out, built)
     return run_gate(out, built) if how == "gate" else watch(out, built, how)
 

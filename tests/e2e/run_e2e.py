@@ -9,6 +9,7 @@ bed, so run it through `./dev test`, which says so.
 import sys
 
 import bed
+import clean_up
 import suite
 # Each module adds its tests to suite.TESTS.
 import test_addresses  # pylint: disable=unused-import
@@ -58,7 +59,7 @@ import test_wire  # pylint: disable=unused-import
 def main():
     tests, tools, jobs = suite.from_command_line(__doc__, "tests/e2e",
                                                  bed.Tools)
-    bed.sweep()
+    clean_up.sweep()
     return suite.run(tests, tools, jobs)
 
 

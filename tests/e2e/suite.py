@@ -15,6 +15,7 @@ import time
 import traceback
 
 import bed
+import clean_up
 import workers
 from tally import Tally
 
@@ -171,7 +172,7 @@ def from_command_line(description, folder, make_tools):
         print(f"missing {', '.join(tools.missing())}: run ./dev build "
               f"&& bazel build //{folder}:all", file=sys.stderr)
         sys.exit(2)
-    bed.raise_on_signals()
+    clean_up.raise_on_signals()
     return tests, tools, arguments.jobs
 
 

@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 
-import bed
+import clean_up
 
 _PR_SET_PDEATHSIG = 1
 
@@ -54,7 +54,7 @@ def _start(running, number, function):
     parent = os.getpid()
     # A signal must find the child in `running`, and in the child no code of
     # its parent.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, bed.STOP_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, clean_up.STOP_SIGNALS)
     pid = os.fork()
     if pid == 0:
         try:
@@ -70,8 +70,8 @@ def _start(running, number, function):
             sys.excepthook(*sys.exc_info())
             status = 1
         finally:
-            signal.pthread_sigmask(signal.SIG_BLOCK, bed.STOP_SIGNALS)
-            bed.remove_own()
+            signal.pthread_sigmask(signal.SIG_BLOCK, clean_up.STOP_SIGNALS)
+            clean_up.remove_own()
             os._exit(status)
     os.close(theirs)
     # pylint: disable-next=consider-using-with

@@ -6,6 +6,7 @@ import pathlib
 import time
 
 import bed
+import clean_up
 import image
 import suite
 
@@ -43,7 +44,7 @@ def main(description, make_lab):
                                               Tools)
     if os.geteuid() != 0:
         return skipped("this makes network namespaces: run it as root")
-    bed.sweep()
+    clean_up.sweep()
     begin = time.monotonic()
     try:
         with make_lab(tools, say) as tools.lab:

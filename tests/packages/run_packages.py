@@ -19,8 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 # pylint: disable=wrong-import-position
-import bed  # noqa: E402
 import clean_systems  # noqa: E402
+import clean_up  # noqa: E402
 from report import Report, Skip, check, run  # noqa: E402
 
 LOOP = ["run", "--port", "loop", "--addr", "10.9.0.1/24", "--"]
@@ -204,7 +204,7 @@ def main():
                         help="what takes seconds; the default")
     parser.add_argument("--full", action="store_true", help="everything")
     options = parser.parse_args()
-    bed.raise_on_signals()
+    clean_up.raise_on_signals()
     report = Report()
     try:
         run_all(report, options.full)
