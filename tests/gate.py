@@ -135,10 +135,11 @@ def cases_of(path):
 
 
 def bazel(command, *options):
-    """A command line of Bazel. Its own line of progress is for terminals."""
+    """A command line of Bazel, as `bazel` in ./dev has it. Its own line of
+    progress is for terminals. For Bazel, what a failed test says is "info"."""
     rate = [] if sys.stderr.isatty() else ["--show_progress_rate_limit=10"]
-    return ["env", "-u", MARK, "bazel", command, "--ui_event_filters=-info",
-            "--ui_actions_shown=1", *rate, *options]
+    quiet = [] if command == "test" else ["--ui_event_filters=-info"]
+    return ["env", "-u", MARK, "bazel", command, "--ui_actions_shown=1", *quiet, *rate, *options]
 
 
 def events_of(path):
