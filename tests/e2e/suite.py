@@ -110,8 +110,8 @@ TESTS = []
 
 def test(name, core=True, alone=False):
     """Registers the function below. `core`: part of the short set. `alone`: it
-    measures or counts what other tests would change, and never runs beside
-    one."""
+    measures, counts, or polls on both processors, and never runs beside another
+    test."""
 
     def register(body):
         add(name, body, core, alone)
