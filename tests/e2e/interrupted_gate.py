@@ -33,7 +33,7 @@ import gate  # noqa: E402
 import suite  # noqa: E402
 
 WORD = "URNIC_E2E_INTERRUPTED"  # in the environment: the folder of this run
-SECONDS = 60
+SECONDS = 90
 QUICK = "of a test that ended in time"
 DONE = "1 passed, 0 failed, 0 skipped"
 
