@@ -4,6 +4,7 @@ pretend. Needs no root; tests/e2e/test_interrupt.py interrupts a real bed."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -165,13 +166,14 @@ gate.run([("p", 1, lambda: gate.run_bazel("//...", options=["--config=x"], again
 
     def test_the_newest_line_of_progress_is_shown_after_silence(self):
         text = "echo '[1/2] a'; echo PASSED a; echo '[2/2] b'; sleep 2; echo PASSED b"
-        for seconds, shown in ((10, False), (0.5, True)):
+        for seconds, shown in ((1000, False), (0.5, True)):
             _, said = self.run_python(GATE + f"""
 gate.SILENCE_SECONDS = {seconds}
 gate.run([("p", 1, shell({text!r}))])
 """)
             self.assertNotIn("[1/2] a", said)
-            self.assertEqual("[2/2] b, 1 s\n" in said, shown, said)
+            found = re.findall(r"^\[2/2\] b, \d+ s$", said, re.MULTILINE)
+            self.assertEqual(bool(found), shown, said)
 
     def test_what_leaves_its_group_ends_with_the_gate(self):
         # One that ends by SIGTERM, and one that does not.
