@@ -28,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/e2e")]
 
 import bed  # noqa: E402 (the path must come first)
+import clean_up  # noqa: E402
 import impaired_rows  # noqa: E402
 import plot  # noqa: E402
 import run  # noqa: E402
@@ -392,8 +393,8 @@ def main():
     if os.geteuid() != 0:
         sys.exit("pictures: the impaired wire lies between network "
                  "namespaces: run this as root")
-    bed.raise_on_signals()
-    bed.sweep()
+    clean_up.raise_on_signals()
+    clean_up.sweep()
     bench = run.Bench(options)
     series = [one for one in all_series(bench, options.bed)
               if re.search(options.only, label(one))]

@@ -31,6 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/e2e")]
 
 import bed as beds  # noqa: E402 (the path must come first)
+import clean_up  # noqa: E402
 import impaired_rows  # noqa: E402
 
 URNIC = ROOT / "out/bin/urnic"
@@ -446,7 +447,7 @@ def main():
     parser.add_argument("--beds", nargs="+", choices=BEDS, default=list(BEDS))
     parser.add_argument("--only", default="", help="regular expression: rows by name")
     options = parser.parse_args()
-    beds.raise_on_signals()  # so that namespaces are removed
+    clean_up.raise_on_signals()  # so that namespaces are removed
     beds.sweep()
     bench = Bench(options)
     table = [r for r in rows(bench) if re.search(options.only, r[0])]

@@ -9,6 +9,7 @@ talks to itself. Needs no root.
 """
 
 import argparse
+import collections
 import fnmatch
 import gzip
 import json
@@ -17,6 +18,7 @@ import pathlib
 import re
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,7 +26,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
-import newer_verbs  # noqa: E402 pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+import clean_up  # noqa: E402
+import newer_verbs  # noqa: E402
+from tally import Tally  # noqa: E402
 
 SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 PACKAGE = "rdma-core"  # the package that ships them
@@ -157,92 +162,128 @@ def lines_of(process, end):
 
 
 class Run:
-    """Counts outcomes, one line each, as tests/e2e does."""
+    """The suite on one device: a module at a time, in a process of its own."""
 
-    def __init__(self, device):
+    def __init__(self, device, tally, command):
+        """`command`: what is put before the module's name, the device, the
+        tests and those that are left out (pyverbs_child.py)."""
         self.device = device
         self.reasons = Reasons(device)
-        self.count = {"passed": 0, "FAILED": 0, "skipped": 0}
-        self.failed = []
-        self.table = []
+        self.tally = tally
+        self.command = command
+        self.outcomes = {}  # test: (its module, what became of it)
 
-    def report(self, test, outcome, text, seconds, raised=""):
-        """`raised`: the text of the exception that ended the test."""
+    def name(self, test):
+        return f"{self.device.name}/{test}"
+
+    def report(self, tell, module, test, outcome, text, seconds, raised=""):
+        """`tell`: Tally's method of this try. `raised`: the text of the
+        exception that ended the test."""
         if outcome == "skipped" and not self.reasons.allow(test, text):
             outcome, text = "failed", f"skipped for a reason that is not listed: {text}"
         elif outcome == "failed" and raised and self.reasons.allow(test, FAILS + raised):
             outcome, text = "skipped", FAILS + raised
         outcome = {"failed": "FAILED"}.get(outcome, outcome)
-        self.count[outcome] += 1
-        if outcome == "FAILED":
-            self.failed.append(test)
-        separator = ":\n" if "\n" in text else ": " if text else ""
-        print(f"{outcome:8}{self.device.name}/{test} ({seconds:.1f} s){separator}{text}", flush=True)
+        self.outcomes[test] = module, outcome
+        tell(self.name(test), outcome, text, seconds)
 
-    def module(self, name, left_out, command):
-        """One module in a process of its own, which is killed when it takes
-        too long: what has not ended by then has failed."""
-        before = dict(self.count)
+    def first(self, module, only):
+        left_out = self.reasons.not_run(module)
         for row in left_out:
-            self.leave_out(row)
+            self.report(self.tally.last, module, row.glob, "skipped", f"{NOT_RUN}: {row.why}", 0)
+        self.run(self.tally.first, module, f"*{only or ''}*", [row.glob for row in left_out])
+
+    def second(self, module, only):
+        """Once more what has not passed and was not skipped: a process that
+        dies takes what is behind with it."""
+        self.run(self.tell_second, module, f"*{only or ''}*",
+                 [test for test, said in self.outcomes.items()
+                  if said in ((module, "passed"), (module, "skipped"))])
+
+    def tell_second(self, name, *rest):
+        (self.tally.second if name in self.tally.waiting else self.tally.last)(name, *rest)
+
+    def run(self, tell, module, names, not_names):
+        """It is killed when it takes too long: what has not ended by then has
+        failed."""
+        self.tally.begin(self.name(f"test_{module}"))
         begin = time.monotonic()
         running = None
         done = False
         with tempfile.TemporaryFile() as errors, \
-                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                subprocess.Popen([*self.command, f"test_{module}", *self.device.for_child, names,
+                                  *not_names], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=errors, start_new_session=True) as process:
-            for line in lines_of(process, begin + MODULE_SECONDS):
-                if line is None:
-                    os.killpg(process.pid, 9)
-                    break
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue  # the tests print, too
-                if event["event"] == "begin":
-                    running, since = event["test"], time.monotonic()
-                elif event["event"] == "end":
-                    self.report(event["test"].removeprefix("tests."), event["outcome"],
-                                event["text"], time.monotonic() - since, event["raised"])
-                    running = None
-                else:
-                    done = True
+            try:
+                for line in lines_of(process, begin + MODULE_SECONDS):
+                    if line is None:
+                        os.killpg(process.pid, signal.SIGKILL)
+                        break
+                    try:
+                        event = json.loads(line)
+                    except ValueError:
+                        continue  # the tests print, too
+                    if event["event"] == "begin":
+                        running, since = event["test"], time.monotonic()
+                    elif event["event"] == "end":
+                        self.report(tell, module, event["test"].removeprefix("tests."),
+                                    event["outcome"], event["text"], time.monotonic() - since,
+                                    event["raised"])
+                        running = None
+                    else:
+                        done = True
+            except SystemExit:  # by a signal
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
             status = process.wait()
             errors.seek(0)
             said = errors.read()[-4000:].decode("utf8", "replace")
+        process_name = f"test_{module}"  # of what happens between tests
+        if done and self.name(process_name) in self.tally.waiting:
+            self.report(tell, module, process_name, "passed", "", time.monotonic() - begin)
         if not done:
-            what = running.removeprefix("tests.") if running else f"test_{name}"
-            self.report(what, "failed", f"the process ended with status {status}, what came "
-                        f"behind this test did not run; it said:\n{said}",
+            what = running.removeprefix("tests.") if running else process_name
+            self.report(tell, module, what, "failed", f"the process ended with status {status}, "
+                        f"what came behind this test did not run; it said:\n{said}",
                         time.monotonic() - begin)
-        self.table.append((name, *(self.count[k] - before[k] for k in self.count)))
 
-    def leave_out(self, row):
-        self.count["skipped"] += 1
-        print(f"skipped {self.device.name}/{row.glob}: {NOT_RUN}: {row.why}", flush=True)
+    def failed_modules(self):
+        return sorted({module for module, outcome in self.outcomes.values()
+                       if outcome == "FAILED"})
 
     def judge_rows(self):
         """A reason that no test gives any more has no place in the list."""
         for row in self.reasons.unused():
-            self.count["FAILED"] += 1
-            self.failed.append(row.glob)
-            print(f"FAILED  {self.device.name}/{row.glob}: {row.table} has a reason that no test "
-                  f"gives: {row.says}")
+            self.tally.last(self.name(row.glob), "FAILED",
+                            f"{row.table} has a reason that no test gives: {row.says}", 0)
 
     def print_table(self):
-        print(f"\n{'on ' + self.device.name:18}{'passed':>8}{'failed':>8}{'skipped':>8}")
-        for name, *counts in [*self.table, ("all", *self.count.values())]:
-            print(f"{name:18}" + "".join(f"{n:8}" for n in counts))
+        kinds = ("passed", "FAILED", "skipped")
+        print(f"\n{'on ' + self.device.name:18}" + "".join(f"{kind.lower():>8}" for kind in kinds))
+        by_module = {}
+        for module, outcome in self.outcomes.values():
+            for line in (module, "all"):
+                by_module.setdefault(line, collections.Counter())[outcome] += 1
+        by_module["all"] = by_module.pop("all", collections.Counter())  # the last line
+        for line, counts in by_module.items():
+            print(f"{line:18}" + "".join(f"{counts[kind]:8}" for kind in kinds))
         print()
 
 
-def close(runs):
-    """The last lines, about all devices."""
-    failed = [f"{run.device.name}/{test}" for run in runs for test in run.failed]
-    if failed:
-        print("failed: " + " ".join(failed))
-    print(", ".join(f"{sum(run.count[key] for run in runs)} {key.lower()}" for key in runs[0].count))
-    return 1 if failed else 0
+def run_all(runs, tally, modules, only):
+    """All modules on all devices, and then those that failed once more."""
+    tally.expect(len(runs) * len(modules))
+    for run in runs:
+        for module in modules:
+            run.first(module, only)
+    failed = [(run, module) for run in runs for module in run.failed_modules()]
+    tally.expect(len(failed))
+    for run, module in failed:
+        run.second(module, only)
+    for run in runs:
+        if modules == MODULES and not only:
+            run.judge_rows()
+        run.print_table()
 
 
 def main():
@@ -255,6 +296,7 @@ def main():
     parser.add_argument("--suite", help="with libibverbs, pyverbs and tests of this Debian suite")
     parser.add_argument("module", nargs="*", default=MODULES, help=f"of {' '.join(MODULES)}")
     options = parser.parse_args()
+    clean_up.raise_on_signals()
     urnic = options.out / "bin" / "urnic"
     if not urnic.exists():
         print(f"missing {urnic}: run ./dev build", file=sys.stderr)
@@ -275,19 +317,16 @@ def main():
             return 1
         if options.suite:
             python = [*without_rdma_link(folder), *python]
-        runs = [Run(DEVICES[transport]) for transport in options.transport or DEVICES]
-        for run in runs:
-            device = run.device
-            for module in options.module:
-                left_out = run.reasons.not_run(module)
-                run.module(module, left_out,
-                           [urnic, "run", *device.options, "--", *python, HERE / "pyverbs_child.py",
-                            folder, f"test_{module}", *device.for_child,
-                            f"*{options.only or ''}*", *(row.glob for row in left_out)])
-            if options.module == MODULES and not options.only:
-                run.judge_rows()
-            run.print_table()
-        return close(runs)
+        tally = Tally()
+        runs = [Run(device, tally, [urnic, "run", *device.options, "--", *python,
+                                    HERE / "pyverbs_child.py", folder])
+                for device in (DEVICES[transport] for transport in options.transport or DEVICES)]
+        try:
+            run_all(runs, tally, options.module, options.only)
+        finally:
+            # The gate reads these lines, also of a run that was interrupted.
+            status = tally.close()
+        return status
 
 
 if __name__ == "__main__":

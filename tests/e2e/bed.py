@@ -7,9 +7,9 @@ files), so whoever makes one must remove it:
         server = bed.spawn(0, ["ib_write_bw", "-x", "3"])
 
 Leaving the block kills what still runs in the bed and removes the rest, also
-after an exception; main programs turn SIGTERM and Ctrl-C into exceptions (see
-raise_on_signals). What a killed harness leaves behind bears its process id and
-is swept by the next one. Only processes started here are ever killed, by id.
+after an exception; main programs turn signals into exceptions, and remove what
+killed harnesses have left (clean_up.py). Only processes that were started here
+or that are in a bed's namespace are ever killed, by id.
 
 Standard library only. One thread, except where a function says otherwise.
 """
@@ -23,24 +23,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
 import rocev2
-
-PREFIX = "urnic-e2e"
-RUN_NETNS = pathlib.Path("/run/netns")
+# Tests have these from here, too.
+from clean_up import PREFIX, RUN_NETNS, BedError, command, remove_namespace
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNET = 0x40000000
 _numbers = itertools.count()
-
-
-class BedError(Exception):
-    """The bed could not be created: a fault of the machine, not of uRNIC."""
 
 
 class Died(Exception):
@@ -52,24 +46,13 @@ class Timeout(Exception):
     been killed."""
 
 
-def raise_on_signals():
-    """Makes SIGTERM and SIGHUP unwind the stack as Ctrl-C does."""
-
-    def stop(number, _frame):
-        signal.signal(number, signal.SIG_IGN)
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-
-
 class Tools:
     """The tree under test: what `./dev build` leaves in out/; and what the
     tests have built for themselves: //tests/e2e:all."""
 
     def __init__(self, out, built):
         self.out = pathlib.Path(out).resolve()
-        built = pathlib.Path(built).resolve()
+        self.built = built = pathlib.Path(built).resolve()
         self.echo_peer = str(built / "echo_peer")
         self.cm_many = str(built / "cm_many")
         self.cm_reconnect = str(built / "cm_reconnect")
@@ -91,7 +74,7 @@ class Tools:
 
     def missing(self):
         return [path for name, path in vars(self).items()
-                if name != "out" and not os.path.exists(path)]
+                if not os.path.exists(path)]
 
     def repair(self):
         """After a test that failed: makes whole what all tests share. What
@@ -226,38 +209,6 @@ def await_true(condition, seconds, what):
         time.sleep(0.005)
 
 
-def command(*argv):
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BedError(f"{' '.join(argv)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def _alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def sweep():
-    """Removes namespaces and directories that dead harnesses left."""
-    places = [(RUN_NETNS, lambda path: command("ip", "netns", "del",
-                                                path.name)),
-              (pathlib.Path(tempfile.gettempdir()), shutil.rmtree)]
-    for place, remove in places:
-        for path in place.glob(f"{PREFIX}-*"):
-            pid = path.name[len(PREFIX) + 1:].split("-")[0]
-            if pid.isdigit() and not _alive(int(pid)):
-                try:
-                    remove(path)
-                except (BedError, OSError) as error:
-                    print(f"# leftover {path}: {error}")
-
-
 class Side:
     """One end of a bed: an RNIC, and the host it lives in."""
 
@@ -300,7 +251,10 @@ class Bed:
     def __exit__(self, *_unused):
         self.kill_all()
         for name in self._namespaces:
-            subprocess.run(["ip", "netns", "del", name], check=False)
+            try:
+                remove_namespace(name)
+            except BedError as error:
+                print(f"# leftover {error}")
         self._namespaces = []
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)

@@ -9,6 +9,7 @@ bed, so run it through `./dev test`, which says so.
 import sys
 
 import bed
+import clean_up
 import suite
 # Each module adds its tests to suite.TESTS.
 import test_addresses  # pylint: disable=unused-import
@@ -30,6 +31,7 @@ import test_guard  # pylint: disable=unused-import
 import test_haproxy  # pylint: disable=unused-import
 import test_inputs  # pylint: disable=unused-import
 import test_impaired  # pylint: disable=unused-import
+import test_interrupt  # pylint: disable=unused-import
 import test_iser  # pylint: disable=unused-import
 import test_iwarp_device  # pylint: disable=unused-import
 import test_iwarp_options  # pylint: disable=unused-import
@@ -55,10 +57,10 @@ import test_wire  # pylint: disable=unused-import
 
 
 def main():
-    tests, tools = suite.from_command_line(__doc__, "tests/e2e", bed.Tools)
-    bed.raise_on_signals()
-    bed.sweep()
-    return suite.run(tests, tools)
+    tests, tools, jobs = suite.from_command_line(__doc__, "tests/e2e",
+                                                 bed.Tools)
+    clean_up.sweep()
+    return suite.run(tests, tools, jobs)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ fails by raising, and is skipped by raising Skip, which says what is missing.
 """
 
 import argparse
+import contextlib
 import fnmatch
 import pathlib
 import re
@@ -14,6 +15,9 @@ import time
 import traceback
 
 import bed
+import clean_up
+import workers
+from tally import Tally
 
 
 class Skip(Exception):
@@ -30,7 +34,6 @@ class Context:
     def __init__(self, tools):
         self.tools = tools
         self.remark = ""
-        self.again = False  # something had to be tried again
 
     def note(self, text):
         """A measured value for the test's line."""
@@ -52,7 +55,7 @@ class Context:
         """What `once` returns when it does not fail; for programs that now and
         then lose a race of their own, of which `symptom` is the sign: a regular
         expression for the text of the failure. Whatever fails otherwise has
-        failed. The gate counts who needed more than one attempt."""
+        failed."""
         for attempt in range(1, attempts + 1):
             try:
                 result = once()
@@ -62,7 +65,6 @@ class Context:
                 continue
             if attempt > 1:
                 self.note(f"attempt {attempt}")
-                self.again = True
             return result
 
     def check_ok(self, *results):
@@ -96,27 +98,30 @@ RPING_CLIENT_RACE = re.compile(r"(\A|DISCONNECT EVENT\.\.\.\n)"
 
 
 class Test:
-    def __init__(self, name, body, core):
+    def __init__(self, name, body, core, alone):
         self.name = name
         self.body = body
         self.core = core
+        self.alone = alone
 
 
 TESTS = []
 
 
-def test(name, core=True):
-    """Registers the function below. `core`: part of the short set."""
+def test(name, core=True, alone=False):
+    """Registers the function below. `core`: part of the short set. `alone`: it
+    measures, counts, or polls on both processors, and never runs beside another
+    test."""
 
     def register(body):
-        TESTS.append(Test(name, body, core))
+        add(name, body, core, alone)
         return body
 
     return register
 
 
-def add(name, body, core=True):
-    TESTS.append(Test(name, body, core))
+def add(name, body, core=True, alone=False):
+    TESTS.append(Test(name, body, core, alone))
 
 
 def parse_arguments(description, folder):
@@ -131,6 +136,9 @@ def parse_arguments(description, folder):
                         help="the tree under test (default: out/)")
     parser.add_argument("--built", default=root / "bazel-bin" / folder,
                         help=f"where //{folder}:all has been built")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N",
+                        help="tests at a time, where they share nothing "
+                        "(default: 1)")
     parser.add_argument("--list", action="store_true",
                         help="print the names and stop")
     parser.add_argument("pattern", nargs="*",
@@ -148,8 +156,9 @@ def select(arguments):
 
 
 def from_command_line(description, folder, make_tools):
-    """The tests that the command line asks for, and what they are to use.
-    Ends the program where there is nothing to run."""
+    """The tests that the command line asks for, what they are to use, and how
+    many at a time. Ends the program where there is nothing to run. From
+    here on signals raise."""
     arguments = parse_arguments(description, folder)
     tests = select(arguments)
     if arguments.list:
@@ -163,18 +172,17 @@ def from_command_line(description, folder, make_tools):
         print(f"missing {', '.join(tools.missing())}: run ./dev build "
               f"&& bazel build //{folder}:all", file=sys.stderr)
         sys.exit(2)
-    return tests, tools
+    clean_up.raise_on_signals()
+    return tests, tools, arguments.jobs
 
 
 def _run_one(one, context):
-    """(outcome, text) of one test; the outcome may be TIMED_OUT."""
+    """(outcome, text) of one test."""
     try:
         one.body(context)
     except Skip as reason:
         return "skipped", str(reason)
-    except bed.Timeout as reason:
-        return TIMED_OUT, str(reason)
-    except (Failure, bed.Died) as reason:
+    except (Failure, bed.Died, bed.Timeout) as reason:
         return "FAILED", str(reason)
     except bed.BedError as reason:
         return "FAILED", f"the bed could not be made: {reason}"
@@ -183,52 +191,42 @@ def _run_one(one, context):
     return "passed", context.remark
 
 
-TIMED_OUT = "timed out"
-
-
 def _run_and_repair(one, tools):
-    """(outcome, text, what was broken in the bed and is whole again, whether a
-    program was tried again)."""
-    context = Context(tools)
-    outcome, text = _run_one(one, context)
-    broken = "" if outcome in ("passed", "skipped") else tools.repair()
-    return outcome, text, broken, context.again
+    """(outcome, text, seconds) of one test. What it has broken of the bed is
+    whole again, and in the text."""
+    begin = time.monotonic()
+    outcome, text = _run_one(one, Context(tools))
+    broken = tools.repair() if outcome == "FAILED" else ""
+    if broken:
+        text += f"\n{broken}"
+    return outcome, text, time.monotonic() - begin
 
 
-def run(tests, tools):
-    """Runs them, one line each; the exit status for main()."""
-    count = {"passed": 0, "FAILED": 0, "skipped": 0}
-    failed = []
-    again = []
-    for one in tests:
-        begin = time.monotonic()
-        outcome, text, broken, tried_again = _run_and_repair(one, tools)
-        # On a shared machine a program may not have got enough CPU time, and a
-        # bed may break during its test. Only these are tried again, once, and
-        # listed at the end. A test with a wrong result has failed, except where
-        # it called Context.try_again().
-        if outcome == TIMED_OUT or broken:
-            again.append(one.name)
-            print(f"again   {one.name}, after:\n{text}\n{broken}", flush=True)
-            outcome, text, broken, _ = _run_and_repair(one, tools)
-            if broken:
-                text += f"\n{broken}"
-        elif tried_again:
-            again.append(one.name)
-        if outcome == TIMED_OUT:
-            outcome = "FAILED"
-        seconds = time.monotonic() - begin
-        count[outcome] += 1
-        separator = ":\n" if "\n" in text else ": " if text else ""
-        print(f"{outcome:8}{one.name} ({seconds:.1f} s){separator}{text}",
-              flush=True)
-        if outcome == "FAILED":
-            failed.append(one.name)
-    if failed:
-        print("failed: " + " ".join(failed))
-    # The gate reads this line and counts its names.
-    if again:
-        print("AGAIN " + " ".join(again))
-    print(f"{count['passed']} passed, {count['FAILED']} failed, "
-          f"{count['skipped']} skipped")
-    return 1 if failed else 0
+def run(tests, tools, jobs=1):
+    """Runs them, one line each, and those that failed once more when all
+    others have ended; the exit status for main(). With more `jobs` than one,
+    first come those that need not be alone, each in a process of its own."""
+    tally = Tally()
+    tally.expect(len(tests))
+    named = {one.name: one for one in tests}
+    together = [one for one in tests if jobs > 1 and not one.alone]
+    try:
+        with contextlib.closing(workers.run(
+                jobs, len(together),
+                lambda number: tally.begin(together[number].name),
+                lambda number: _run_and_repair(together[number], tools))
+                                ) as results:
+            for number, result in results:
+                tally.first(together[number].name, *result)
+        for one in tests:
+            if one not in together:
+                tally.begin(one.name)
+                tally.first(one.name, *_run_and_repair(one, tools))
+        tally.expect(len(tally.waiting))
+        for name in list(tally.waiting):
+            tally.begin(name)
+            tally.second(name, *_run_and_repair(named[name], tools))
+    finally:
+        # The gate reads these lines, also of a run that was interrupted.
+        status = tally.close()
+    return status

@@ -150,10 +150,11 @@ for _kind in ("vhost", "vhost-swapped", "memif"):
                          "send_bw": ["ib_send_bw", "-s", "64"]}.items():
         _core = _kind == "vhost" or (_kind == "memif" and _name == "send_bw")
         suite.add(f"{_kind}/no-system-call-per-message/{_name}",
-                  functools.partial(no_calls, kind=_kind, argv=_argv), _core)
+                  functools.partial(no_calls, kind=_kind, argv=_argv), _core,
+                  alone=True)
         suite.add(f"{_kind}/no-allocation-per-message/{_name}",
                   functools.partial(no_allocations, kind=_kind, argv=_argv),
-                  _kind == "vhost" and _name == "send_bw")
+                  _kind == "vhost" and _name == "send_bw", alone=True)
 
 
 # An idle RNIC should need less than 1 %. But CPU time is counted in hundredths
@@ -236,7 +237,7 @@ def stopped_peer(context, kind):
 for _kind in ("vhost", "vhost-swapped", "memif"):
     suite.add(f"{_kind}/a-peer-that-is-stopped-costs-nothing",
               functools.partial(stopped_peer, kind=_kind),
-              core=_kind == "memif")
+              core=_kind == "memif", alone=True)
 
 
 for _name, _make in {
@@ -247,8 +248,8 @@ for _name, _make in {
     # In the short set only for the port that no connection test covers.
     suite.add(f"{_name}/idle-costs-nothing",
               lambda context, make=_make: idle(context, make),
-              core=_name == "loop")
+              core=_name == "loop", alone=True)
     if _name != "loop":
         suite.add(f"{_name}/idle-with-a-connected-peer-costs-nothing",
                   lambda context, make=_make: idle_connected(context, make),
-                  core=_name in ("vhost", "veth9000"))
+                  core=_name in ("vhost", "veth9000"), alone=True)

@@ -142,7 +142,8 @@ def check_charts(context, result):
                       or lengths[0] == lengths[1], result)
 
 
-@suite.test("demo/runs-to-its-table-and-its-traffic-is-standard-RoCEv2")
+@suite.test("demo/runs-to-its-table-and-its-traffic-is-standard-RoCEv2",
+            alone=True)
 def demo_runs(context):
     context.need("tshark")
     with tempfile.TemporaryDirectory(prefix=f"{bed.PREFIX}-{os.getpid()}-") \

@@ -66,7 +66,8 @@ def resends_nothing(context, mtu):
 
 for _mtu in (1500, 4000):
     suite.add(f"veth{_mtu}/iwarp-resends-nothing-without-loss",
-              functools.partial(resends_nothing, mtu=_mtu), _mtu == 1500)
+              functools.partial(resends_nothing, mtu=_mtu), _mtu == 1500,
+              alone=True)
 
 
 def behind_holes(context, words, at_once):

@@ -82,7 +82,8 @@ def add_matrix(bed_name, more_core=(), core_verbs=VERBS, gid="v4"):
                     f"{bed_name}{suffix}/ib_{verb}_{kind}/{name}",
                     functools.partial(
                         run_perftest, bed_name=bed_name, gid=gid, sizes=sizes,
-                        argv=[f"ib_{verb}_{kind}", *options]), core)
+                        argv=[f"ib_{verb}_{kind}", *options]), core,
+                    alone=True)
 
 
 add_matrix("vhost", CORE_VHOST)
@@ -182,14 +183,14 @@ for _gid in ("v4-roce1", "v6-roce1"):
         suite.add(f"veth9000/{_gid}/{_program}",
                   functools.partial(run_perftest, bed_name="veth9000",
                                     gid=_gid, argv=[_program, "-n", "500"]),
-                  _gid == "v4-roce1" or _program == "ib_write_bw")
+                  _gid == "v4-roce1" or _program == "ib_write_bw", alone=True)
     for _service, _options in {"UC": [], "UD": ["-s", "1024"],
                                "XRC": []}.items():
         suite.add(f"vhost/{_gid}/{_service}/ib_send_bw",
                   functools.partial(
                       run_perftest, bed_name="vhost", gid=_gid,
                       argv=["ib_send_bw", "-n", "500", "-c", _service,
-                            *_options]), _gid == "v4-roce1")
+                            *_options]), _gid == "v4-roce1", alone=True)
     for _program in ("ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
                      "ibv_xsrq_pingpong"):
         suite.add(f"veth9000/{_gid}/{_program}",
@@ -220,7 +221,8 @@ for _bed in ("vhost", "veth9000"):
                           run_perftest, bed_name=_bed,
                           argv=[_program, "-n", "500", *_options]),
                       _bed == "vhost" and _program in ("ib_send_bw",
-                                                       "ib_write_bw"))
+                                                       "ib_write_bw"),
+                      alone=True)
 
 
 @suite.test("veth/path-mtu-follows-the-interface")
@@ -299,4 +301,4 @@ for _bed in ("vhost", "veth9000"):
         suite.add(f"{_bed}/run-infinitely/{_program}",
                   functools.partial(run_until_stopped, bed_name=_bed,
                                     program=_program),
-                  (_bed, _program) == ("vhost", "ib_write_bw"))
+                  (_bed, _program) == ("vhost", "ib_write_bw"), alone=True)

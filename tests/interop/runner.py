@@ -6,6 +6,7 @@ import pathlib
 import time
 
 import bed
+import clean_up
 import image
 import suite
 
@@ -38,11 +39,12 @@ def skipped(reason):
 def main(description, make_lab):
     """Runs the tests of suite.TESTS that the command line asks for, in the lab
     that `make_lab` makes; the exit status."""
-    tests, tools = suite.from_command_line(description, "tests/interop", Tools)
+    # One at a time: they share the guest.
+    tests, tools, _ = suite.from_command_line(description, "tests/interop",
+                                              Tools)
     if os.geteuid() != 0:
         return skipped("this makes network namespaces: run it as root")
-    bed.raise_on_signals()
-    bed.sweep()
+    clean_up.sweep()
     begin = time.monotonic()
     try:
         with make_lab(tools, say) as tools.lab:

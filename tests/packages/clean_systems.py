@@ -25,12 +25,12 @@ class System:
     def __init__(self, runtime, recipe, root):
         self.root = root
         self._runtime = runtime
-        self._recipe = recipe
+        self.recipe = recipe
 
     def start(self, *words, **options):
         return self._runtime.start(
-            self.root, [*self._recipe.entrypoint, *words],
-            user=self._recipe.user, **options)
+            self.root, [*self.recipe.entrypoint, *words],
+            user=self.recipe.user, **options)
 
     def urnic(self, *words, **options):
         return container.finish(self.start(*words, **options))
@@ -40,7 +40,7 @@ class System:
         check(status == 0 and said.startswith("urnic "), said)
 
     def doctor(self):
-        status, said = self.urnic(*self._recipe.command)
+        status, said = self.urnic(*self.recipe.command)
         check("OK    installation         /usr/lib/urnic/lib/" in said and
               "OK    libibverbs" in said, said)
         check(status == 0, said)
@@ -116,16 +116,22 @@ def run(report, folder, scratch, packages):
     context = scratch / "context"
     (context / "out").mkdir(parents=True)
     (context / "out/packages").symlink_to(packages[0].parent)
-    for suite in SUITES:
-        root = scratch / suite
-        system = System(runtime, recipe, root)
-        made = report.test(f"{suite}/installs", lambda: root_system.make(
-            suite, root, recipe, context, packages) or system)
-        if made:
-            report.test(f"{suite}/version", system.version)
-            report.test(f"{suite}/doctor", system.doctor)
-            report.test(f"{suite}/ibv_devinfo", system.devices)
-            report.test(f"{suite}/two-containers", system.two_containers)
-            report.test(f"{suite}/interface", system.interface)
-            report.test(f"{suite}/purges", system.purge)
-        shutil.rmtree(root, ignore_errors=True)
+    try:
+        for suite in SUITES:
+            try_suite(report, suite, System(runtime, recipe, scratch / suite),
+                      context, packages)
+    finally:
+        runtime.kill_all()
+
+
+def try_suite(report, suite, system, context, packages):
+    made = report.test(f"{suite}/installs", lambda: root_system.make(
+        suite, system.root, system.recipe, context, packages) or system)
+    if made:
+        report.test(f"{suite}/version", system.version)
+        report.test(f"{suite}/doctor", system.doctor)
+        report.test(f"{suite}/ibv_devinfo", system.devices)
+        report.test(f"{suite}/two-containers", system.two_containers)
+        report.test(f"{suite}/interface", system.interface)
+        report.test(f"{suite}/purges", system.purge)
+    shutil.rmtree(system.root, ignore_errors=True)

@@ -47,7 +47,7 @@ class Runtime:
 
     def __init__(self, scratch):
         self._scratch = pathlib.Path(scratch)
-        self._count = 0
+        self._started = []
         self.shared = self._scratch / "shared"
         self.shared.mkdir()
         os.chown(self.shared, HOST_ID, HOST_ID)
@@ -100,8 +100,8 @@ class Runtime:
               host_network=False):
         """A Popen of the program in a container on `root`, which it cannot
         write. /run/urnic is shared by all containers."""
-        self._count += 1
-        bundle = self._scratch / f"bundle{self._count}"
+        number = len(self._started) + 1
+        bundle = self._scratch / f"bundle{number}"
         bundle.mkdir()
         (bundle / "state").mkdir()
         os.chown(bundle / "state", HOST_ID, HOST_ID)
@@ -109,18 +109,28 @@ class Runtime:
             json.dumps(self._config(root, argv, user, capabilities,
                                     host_network)), encoding="utf8")
         # crun refuses a host with both versions of cgroups, so it is shown only
-        # version 2.
-        return subprocess.Popen(
-            ["unshare", "--mount", "sh", "-ec",
-             'mount -t cgroup2 none /sys/fs/cgroup; exec "$@"', "sh",
+        # version 2. In a process namespace of its own, whose first process is
+        # the shell: so the container ends with the process that is returned, in
+        # whatever way.
+        process = subprocess.Popen(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child",
+             "--mount-proc", "sh", "-ec",
+             'mount -t cgroup2 none /sys/fs/cgroup; "$@"; exit', "sh",
              "setpriv", f"--reuid={HOST_ID}", f"--regid={HOST_ID}",
              "--clear-groups", "--no-new-privs",
              "crun", "--root", bundle / "state", "--cgroup-manager=disabled",
-             "run", "--bundle", bundle, f"urnic-test-{os.getpid()}-{self._count}"],
+             "run", "--bundle", bundle, f"urnic-test-{os.getpid()}-{number}"],
             env={"PATH": os.environ["PATH"],
                  "XDG_RUNTIME_DIR": str(bundle / "state")},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace")
+        self._started.append(process)
+        return process
+
+    def kill_all(self):
+        """What still runs of all that were started."""
+        for process in self._started:
+            process.kill()
 
     def run(self, root, argv, **options):
         """(exit status, what it said)."""

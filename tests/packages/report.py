@@ -37,11 +37,13 @@ class Report:
     """Runs tests and counts them."""
 
     def __init__(self):
-        self._passed = self._failed = self._skipped = 0
+        self._begun = self._passed = self._failed = self._skipped = 0
 
     def test(self, name, function, *arguments):
         """What the function returns; None when it failed."""
         start, result = time.monotonic(), None
+        self._begun += 1
+        print(f"[{self._begun}] {name}", flush=True)
         try:
             result = function(*arguments)
             self._passed += 1

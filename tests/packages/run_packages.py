@@ -15,10 +15,14 @@ import subprocess
 import sys
 import tempfile
 
-import clean_systems
-from report import Report, Skip, check, run
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+
+# pylint: disable=wrong-import-position
+import clean_systems  # noqa: E402
+import clean_up  # noqa: E402
+from report import Report, Skip, check, run  # noqa: E402
+
 LOOP = ["run", "--port", "loop", "--addr", "10.9.0.1/24", "--"]
 PROGRAM = """
 #include <infiniband/verbs.h>
@@ -168,13 +172,7 @@ def reproduce(scratch, packages):
               f"{first.name} differs")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--core", action="store_true",
-                        help="what takes seconds; the default")
-    parser.add_argument("--full", action="store_true", help="everything")
-    options = parser.parse_args()
-    report = Report()
+def run_all(report, full):
     with tempfile.TemporaryDirectory(prefix="urnic-packages-") as name:
         scratch = pathlib.Path(name)
         scratch.chmod(0o755)  # another user's containers read it
@@ -194,11 +192,26 @@ def main():
             report.test("packages/lintian", lint, packages)
             report.test("packages/dissector", dissector, place("dissector"),
                         packages)
-        if packages and options.full:
+        if packages and full:
             clean_systems.run(report, ROOT, place("systems"), packages)
             report.test("packages/reproducible", reproduce, place("reproduce"),
                         packages)
-    return report.end()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--core", action="store_true",
+                        help="what takes seconds; the default")
+    parser.add_argument("--full", action="store_true", help="everything")
+    options = parser.parse_args()
+    clean_up.raise_on_signals()
+    report = Report()
+    try:
+        run_all(report, options.full)
+    finally:
+        # The gate reads this line, also of a run that was interrupted.
+        status = report.end()
+    return status
 
 
 if __name__ == "__main__":

@@ -144,12 +144,12 @@ def analysed(context):
 
 
 def main():
-    tests, tools = suite.from_command_line(__doc__, "tests/tcp", Tools)
+    tests, tools, jobs = suite.from_command_line(__doc__, "tests/tcp", Tools)
     if os.geteuid() != 0:
         print("SKIPPED this makes network namespaces: run it as root\n"
               "0 passed, 0 failed, 1 skipped")
         return 0
-    return suite.run(tests, tools)
+    return suite.run(tests, tools, jobs)
 
 
 if __name__ == "__main__":
