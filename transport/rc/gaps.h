@@ -16,6 +16,7 @@
 #include <span>
 #include <utility>
 
+#include "transport/base/mutation.h"
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
 
@@ -82,7 +83,10 @@ class Gaps {
   // The sender has slowed down for what was lost. Losses of what was sent
   // before, up to `sent`, belong to these and do not count: where a queue
   // overflowed, reports of several round trips tell of them.
-  void Forgive(Psn sent) { forgiven_end_ = sent; }
+  void Forgive(Psn sent) {
+    MUTATION_SKIPS(counts_losses_of_one_overflow_again)
+    forgiven_end_ = sent;
+  }
 
   // Of the PSNs from `una` on, so many are not under way: they are missing and
   // were not sent again, or the peer holds them.
