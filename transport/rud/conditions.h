@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "verbs/abi/rud_abi.h"
 
 namespace urnic::rud {
@@ -40,7 +41,9 @@ class Conditions {
   // Whether a command may be executed. REQUIRES: condition < kCounters
   bool Holds(const urnic_rud_send& command) const {
     return command.condition == 0 ||
-           values_[command.condition] >= command.value;
+           values_[command.condition] +
+                   MUTATION(rud_releases_too_early, 0, 1) >=
+               command.value;
   }
   // Keeps a command until its condition holds. False: there are kMaxHeld.
   bool Hold(const urnic_rud_send& command);
