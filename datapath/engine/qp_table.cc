@@ -10,6 +10,7 @@
 #include "datapath/engine/transmitter.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/iwarp/qp/image.h"
 
 namespace urnic {
@@ -228,6 +229,7 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(*qp);
   // Transmit() finds what was posted meanwhile.
   result.has_work |= result.state < QpState::kSqe;
+  MUTATION_SKIPS(moves_forget_timers)
   parts_.flows->Apply(*qp, result);
   return qp;
 }
