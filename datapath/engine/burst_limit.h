@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "datapath/port/port.h"
+#include "transport/base/mutation.h"
 
 namespace urnic {
 
@@ -33,7 +34,9 @@ class BurstLimit {
   void Note(bool large, bool small) {
     large_ = large ? kMemory : large_ - 1;
     small_ = small ? kMemory : small_ - (small_ != 0);
-    frames_ = large_ != 0 && small_ != 0 ? kFew : kBurstMax;
+    frames_ = MUTATION(keeps_bursts_long, large_ != 0 && small_ != 0, false)
+                  ? kFew
+                  : kBurstMax;
   }
 
   uint16_t frames_ = kBurstMax;

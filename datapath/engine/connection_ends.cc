@@ -6,6 +6,7 @@
 
 #include "datapath/engine/connection_table.h"
 #include "datapath/engine/network.h"
+#include "transport/base/mutation.h"
 
 namespace urnic {
 
@@ -65,6 +66,7 @@ void ConnectionTable::Deliver(IwarpConnection& connection) {
   while (connection.events_due_ != 0) {
     const int bit = std::countr_zero(connection.events_due_);
     connection.events_due_ &= static_cast<uint8_t>(~(1u << bit));
+    MUTATION_ADDS(device_loses_events, if (bit % 2 != 0) continue;)
     DeliverOne(connection, static_cast<iwarp::Event>(bit));
   }
   if (connection.due_) return;  // DeliverEvents() comes to it again
@@ -73,6 +75,7 @@ void ConnectionTable::Deliver(IwarpConnection& connection) {
     return ConnectAgain(connection);
   }
   Retire(connection);
+  MUTATION_SKIPS(device_never_destroys)
   if (!connection.owned_) Destroy(connection);
 }
 

@@ -13,6 +13,7 @@
 #include "datapath/engine/network.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic {
 
@@ -55,7 +56,7 @@ absl::Status CheckQp(const IwarpQp& qp, uint32_t ird, uint32_t ord) {
 }
 
 rdmap::Config QpConfigFor(const IwarpQp& qp, uint32_t ird, uint32_t ord) {
-  return {.access = qp.config().access,
+  return {.access = MUTATION(device_gives_no_rights, qp.config().access, 0),
           .ird = ird,
           .ord = ord,
           .keep_bytes = kKeepBytes};
@@ -98,6 +99,7 @@ IwarpListener* ConnectionTable::FindListener(const wire::Gid& local,
                                              uint16_t port) const {
   IwarpListener* any = nullptr;
   for (const auto& listener : listeners_) {
+    MUTATION_SKIPS(device_listens_at_every_port)
     if (listener->port() != port) continue;
     if (listener->local() == local) return listener.get();
     if (listener->local() == wire::Gid{}) any = listener.get();
@@ -349,12 +351,16 @@ absl::Status ConnectionTable::Reject(IwarpConnection& connection,
 void ConnectionTable::Disconnect(IwarpConnection& connection) {
   if (connection.retired_) return;
   GiveUpRetry(connection);
-  connection.Calls([&](auto& calls) { calls.Disconnect(*parts_.now); });
+  connection.Calls([&](auto& calls) {
+    MUTATION(device_disconnect_aborts, calls.Disconnect(*parts_.now),
+             calls.Abort(*parts_.now));
+  });
   Update(connection);
 }
 
 void ConnectionTable::Forget(IwarpConnection* connection) {
   connection->owned_ = false;
+  MUTATION_SKIPS(device_tells_after_forget)
   connection->events_ = nullptr;
   if (connection->unanswered_) {
     Answered(*connection);
@@ -404,6 +410,7 @@ void ConnectionTable::GiveUpRetry(IwarpConnection& connection) {
 void ConnectionTable::Update(IwarpConnection& connection) {
   // Within a burst, the receiver settles after the placements are executed.
   if (connection.in_burst_) return;
+  MUTATION_SKIPS(device_does_not_settle_after_calls)
   parts_.flows->Apply(connection, connection.Settle(*parts_.sink));
 }
 

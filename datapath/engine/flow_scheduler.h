@@ -13,6 +13,7 @@
 #include "datapath/engine/path_table.h"
 #include "datapath/engine/ready_list.h"
 #include "datapath/engine/timer_wheel.h"
+#include "transport/base/mutation.h"
 #include "transport/base/time.h"
 #include "transport/work/types.h"
 
@@ -50,6 +51,7 @@ class FlowScheduler {
     if (__builtin_expect(result.event != QpEvent::kNone, 0)) {
       flow.OnEvent(result.event);
     }
+    MUTATION_SKIPS(engine_forgets_who_is_ready)
     if (result.has_work) ready_.Push(flow);
     if (result.waits != PathWait::kNo || result.lets_go) {
       FollowPath(RoceQp::Of(flow), result);
@@ -111,6 +113,8 @@ class FlowScheduler {
         return wheel_.Schedule(flow, now + hold);
       }
       const FlowResult result = flow.OnTimer(now, *sink_);
+      MUTATION_ADDS(engine_forgets_timeouts,
+                    return wheel_.Schedule(flow, result.deadline);)
       if (result.timed_out) on_silence(flow);
       Apply(flow, result);
       fired = true;

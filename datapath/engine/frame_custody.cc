@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic {
 
@@ -31,6 +32,7 @@ uint32_t FrameCustody::Keep(const ReceivedFrame& frame, FrameHolder& holder) {
 
 void FrameCustody::Release(uint32_t number, FrameHolder& holder) {
   URNIC_CHECK(frames_[number] != nullptr && holder.kept != 0);
+  MUTATION_SKIPS(engine_never_frees_kept_frames)
   rte_pktmbuf_free(frames_[number]);
   frames_[number] = nullptr;
   numbers_[free_++] = number;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/base/mutation.h"
 #include "transport/work/types.h"
 
 namespace urnic {
@@ -65,7 +66,8 @@ void InputTap::AddChangedKeys() {
     const mem::MemoryRegion* const now =
         table_.FindAnyVariant(MrKey{known.key});
     if (now == nullptr) {
-      Add(WorkInput::kKeyGone, {.large = known.key});
+      Add(WorkInput::kKeyGone,
+          {.large = MUTATION(inputs_forget_changed_keys, known.key, 0)});
       return true;
     }
     if (std::memcmp(&known, now, sizeof(known)) != 0) {
@@ -118,7 +120,8 @@ void InputTap::AddRequestsFor(uint32_t messages) {
   const uint32_t next = send_at().next;
   const uint32_t posted = Producer() - next;
   if (static_cast<int32_t>(posted) <= 0) return;
-  AddRequests(next + std::min(posted, messages + kLocal));
+  AddRequests(next + std::min(posted, MUTATION(inputs_forget_late_requests,
+                                               messages + kLocal, 1u)));
 }
 
 void InputTap::AddRequests(uint32_t end) {

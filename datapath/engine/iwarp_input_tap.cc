@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/base/mutation.h"
 #include "transport/iwarp/ddp/received_segment.h"
 #include "transport/iwarp/qp/image.h"
 #include "transport/iwarp/rdmap/image.h"
@@ -84,7 +85,9 @@ void IwarpInputTap::AddPools() {
   if (endpoint_ == nullptr) return;
   refused_ = endpoint_->pools().segments->refused();
   const iwarp::PoolsNow now(*endpoint_, now_);
-  if (std::exchange(pools_known_, true) && now == pools_) return;
+  if (std::exchange(pools_known_, true) &&
+      MUTATION(device_inputs_forget_pools, now == pools_, true))
+    return;
   Add(iwarp::Input::kPools, {.body = BodyOf(now)});
 }
 
@@ -119,6 +122,7 @@ void IwarpInputTap::NoteReceive(uint32_t msn) {
   const uint32_t behind = ahead - (queue.taken() ? 1 : 0);
   const uint32_t place = ring->head() - receives_at_ + behind;
   if (std::exchange(last_receive_, place) == place) return;
+  MUTATION_SKIPS(device_inputs_forget_receives)
   (void)AddReceive(*ring, behind, place);
 }
 

@@ -9,6 +9,7 @@
 #include "datapath/engine/qp_facts.h"
 #include "datapath/engine/traced_sink.h"
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/iwarp/rdmap/image.h"
 
 namespace urnic {
@@ -45,6 +46,7 @@ FlowResult IwarpQp::Modify(QpState target, const QpConfig& config,
   // First the completions of the flushed requests, then the end of the
   // connection.
   const FlowResult result = Settle(sink);
+  MUTATION_SKIPS(device_err_leaves_connection)
   if (target == QpState::kErr && connection_ != nullptr) {
     connection_->table().OnQpFailed(*connection_);
   }
@@ -95,6 +97,7 @@ void IwarpQp::set_connection(IwarpConnection* connection) {
   }
   connection_ = connection;
   serving_flow_ = this;
+  MUTATION_SKIPS(device_doorbell_misses_connection)
   if (connection != nullptr) serving_flow_ = connection;
 }
 

@@ -14,6 +14,7 @@
 #include "datapath/engine/network.h"
 #include "datapath/engine/shared_receive_queue.h"
 #include "datapath/engine/traced_sink.h"
+#include "transport/base/mutation.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/tcp.h"
 
@@ -54,7 +55,9 @@ class IwarpReceiver {
   void Finish(Time now) {
     if (__builtin_expect(current_ == nullptr, 1)) return;
     IwarpConnection& connection = *std::exchange(current_, nullptr);
-    const FlowResult result = connection.FinishBurst<Sink>(*sink_);
+    const FlowResult result =
+        MUTATION(device_settles_no_burst, connection.FinishBurst<Sink>(*sink_),
+                 connection.Settle(*sink_));
     const IwarpQp* const qp = connection.qp();
     if (qp != nullptr && qp->srq != nullptr) qp->srq->ReportLimit();
     // An answer shows that the neighbour receives our packets.
@@ -104,7 +107,8 @@ class IwarpReceiver {
       connection = connections_->OnStray(tuple, segment, view, now, verdict);
       if (connection == nullptr) return verdict;
     }
-    if (connection != current_) {
+    if (MUTATION(device_takes_segments_of_others, connection != current_,
+                 current_ == nullptr)) {
       Finish<Sink>(now);
       current_ = connection;
       sink_->Begin();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic {
 
@@ -73,7 +74,9 @@ void PathTable::LetGo(Destination& destination, ReadyList<Flow>& ready) {
     ReadyList<PathWaiter>& first = destination.first;
     ReadyList<PathWaiter>& in_turn = destination.in_turn;
     const bool from_first =
-        in_turn.empty() || (destination.first_next && !first.empty());
+        in_turn.empty() ||
+        MUTATION(lets_nobody_go_first, destination.first_next && !first.empty(),
+                 false);
     destination.first_next = !from_first;
     RoceQp& qp = *(from_first ? first : in_turn).Pop().qp;
     --path.waiting;

@@ -11,6 +11,7 @@
 #include "datapath/engine/transmitter.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/iwarp/qp/image.h"
 #include "transport/rud/context_pool.h"
 
@@ -230,6 +231,7 @@ absl::StatusOr<RoceQp*> QpTable::Insert(EngineQpConfig config,
   if (result.state == QpState::kErr) parts_.flows->WatchLatePosts(*qp);
   // Requests may have been posted meanwhile; Transmit() finds them.
   result.has_work |= result.state < QpState::kSqe;
+  MUTATION_SKIPS(moves_forget_timers)
   parts_.flows->Apply(*qp, result);
   return qp;
 }

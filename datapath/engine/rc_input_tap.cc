@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "transport/base/mutation.h"
 #include "transport/rc/image.h"
 
 namespace urnic {
@@ -59,6 +60,7 @@ void RcInputTap::BeginSegment(Time now) {
 // --- What calls read ---------------------------------------------------------
 
 void RcInputTap::Prepare() {
+  MUTATION_SKIPS(inputs_forget_paths)
   AddPath(core_.send_state().path);
   AddChangedKeys();
   // In ERR all posted requests are flushed. Otherwise calls only look whether

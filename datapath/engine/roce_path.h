@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/base/mutation.h"
 #include "transport/net/path.h"
 #include "transport/wire/ipv4.h"
 
@@ -108,6 +109,7 @@ struct RocePath : net::Path {
   // The ICRC does not cover what changes when a neighbour moves, so the caches
   // stay valid.
   void FollowNeighbor() {
+    MUTATION_SKIPS(engine_follows_nobody)
     if (__builtin_expect(!IsCurrent(), 0)) Restamp();
   }
 

@@ -2,6 +2,8 @@
 
 #include <rte_mbuf.h>
 
+#include "transport/base/mutation.h"
+
 namespace urnic {
 
 void TransmitQueue::FreeAll() {
@@ -51,6 +53,7 @@ bool TransmitQueue::FlushWaiting() {
   counters_->tx_packets += sent;
   waiting_first_ += sent;
   waiting_count_ -= sent;
+  MUTATION_ADDS(engine_loses_what_the_port_refuses, waiting_count_ = 0;)
   if (waiting_count_ != 0) return false;
   waiting_first_ = 0;
   return true;

@@ -21,6 +21,7 @@
 #include "datapath/engine/witness.h"
 #include "datapath/memory/address_space.h"
 #include "ras/metrics/counters.h"
+#include "transport/base/mutation.h"
 
 namespace urnic {
 
@@ -107,6 +108,7 @@ class Transmitter {
       RoceQp& qp = RoceQp::Of(flow);
       // A loopback packet waits until the next iteration has made room.
       if ((acks_wait && qp.only_ack_waits()) || roce_.IsBlocked(qp)) {
+        MUTATION_SKIPS(engine_forgets_deferred_acks)
         ready.PassOver(qp, passed_over);
         continue;
       }

@@ -47,6 +47,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "transport/base/mutation.h"
 #include "transport/cc/congestion_control.h"
 #include "transport/cc/reaction_point.h"
 
@@ -100,7 +101,8 @@ struct DelayWindow {
     quiet = limit = quiet_packets * kPacket;
     most = most_packets * kPacket;
     full_packet = packet_bytes;
-    cwnd = before_cut = std::min(quiet, kInitial);
+    cwnd = before_cut =
+        MUTATION(begins_with_a_whole_window, std::min(quiet, kInitial), quiet);
   }
 
   // A flow that has joined may need more than the others.
@@ -130,7 +132,9 @@ struct DelayWindow {
   // as many new ones to leave at once, which are a queue for a while. So on a
   // long path the number is a smaller part of the window.
   uint32_t AckEvery() const {
-    return std::clamp(window() >> ack_shift, 1u, kAckEveryMost);
+    return std::clamp(
+        MUTATION(asks_once_in_a_window, window() >> ack_shift, window()), 1u,
+        kAckEveryMost);
   }
   bool Paces() const { return shortest_ns >= kPaceFrom.ns(); }
   // The pacer makes up for a delay of up to this.
@@ -194,10 +198,12 @@ struct DelayWindow {
     }
     if (competes) slowed_at = now;
     if (above == 0) BeginRow(now);
-    row_least = std::min(row_least, ns);
+    row_least = MUTATION(believes_the_latest_of_long_round_trips,
+                         std::min(row_least, ns), ns);
     if (above < kLongInARow) ++above;
     if (above < kLongInARow || (now - row_since).ns() < row_least) return;
     starting = false;
+    MUTATION_ADDS(ignores_long_round_trips, return;)
     if (competes || JustCut(now)) return;
     NoteSlowing(row_least, now);
     if (competes) return;
@@ -220,7 +226,8 @@ struct DelayWindow {
   // kLossPeriod packets, count together, and reduce the window once. True: the
   // window was reduced, now or within the last round trip.
   bool OnLoss(Time now, uint32_t packets) {
-    if (now - lost_since > round_trip && heard >= kLossPeriod) {
+    if (now - lost_since > round_trip &&
+        MUTATION(forgets_losses_too_soon, heard >= kLossPeriod, true)) {
       lost = heard = 0;
       lost_since = now;
     }
@@ -228,14 +235,17 @@ struct DelayWindow {
     if (JustCut(now)) return true;
     if (draining) return false;
     const uint32_t all = std::max(heard, cwnd / kPacket);
-    const bool few = lost <= std::max(all / kFewLost, 3u);
+    const bool few = MUTATION(cuts_no_small_window_at_losses,
+                              lost <= std::max(all / kFewLost, 3u), true);
     const bool quick = above < kLongInARow ||
                        row_least <= static_cast<uint64_t>(Longer().ns());
+    MUTATION_SKIPS(takes_losses_for_congestion)
     if (few && quick && !competes) return false;
     const uint32_t before = cwnd;
     CutTo(cwnd / 2, now);
     // Many losses, although the window is small even for a short path: a buffer
     // may have been full of others' packets when the path was measured.
+    MUTATION_SKIPS(trusts_a_round_trip_behind_others)
     doubted |= !few && before < quiet;
     if (quick) resume = before / 4 * 3;
     return true;
@@ -254,8 +264,11 @@ struct DelayWindow {
     const uint32_t before = usual();
     const uint32_t left =
         reaction.OnNotification(now, std::max(round_trip, kMarkPeriod), before);
-    if (left == before) return;  // this period has had a cut
-    CutTo(std::max(left, std::min(before, kMarkedFloor)), now);
+    if (left == before) return;  // this period has had one
+    CutTo(std::max(left, MUTATION(forgers_stop_a_path,
+                                  std::min(before, kMarkedFloor), kFloor)),
+          now);
+    MUTATION_SKIPS(undoes_what_marks_have_cut)
     before_cut = 0;  // this cut is never undone
     resume = before;
   }
@@ -334,7 +347,10 @@ struct DelayWindow {
       slowed_at = now;
     } else if (cwnd <= std::max(slowed_from / 2, kFloor) &&
                (now - slowed_at).ns() >=
-                   (competed ? kPatience / 4 : kPatience) * int64_t{ns}) {
+                   MUTATION(
+                       never_competes,
+                       (competed ? kPatience / 4 : kPatience) * int64_t{ns},
+                       INT64_MAX)) {
       competes = true;
       resume = slowed_from / 4 * (competed ? 3 : 2);  // it was a mistake
       competed = false;
@@ -351,7 +367,9 @@ struct DelayWindow {
         static_cast<int64_t>(static_cast<float>(kSmall.ns()) * 64 /
                              std::sqrt(static_cast<float>(cwnd))) -
         kLarge.ns();
-    return Longer() + Duration::Nanoseconds(std::max<int64_t>(small, 0));
+    return Longer() +
+           Duration::Nanoseconds(std::max<int64_t>(
+               MUTATION(leaves_small_windows_no_longer_queue, small, 0), 0));
   }
   // The round trip with the longest queue that is tolerated: a quarter of the
   // path. (With a half, those of a hundred hosts that had taken the queues of
@@ -380,12 +398,15 @@ struct DelayWindow {
   // A multiple of the interval has passed since the last drain.
   bool DrainIsDue(Time now) const {
     const auto age = static_cast<uint64_t>((now - born_at).ns());
-    int bits =
-        std::clamp<int>(std::bit_width(age) - 3, kFirstDrains, kLaterDrains);
+    int bits = MUTATION(
+        young_flows_drain_as_rarely_as_others,
+        std::clamp<int>(std::bit_width(age) - 3, kFirstDrains, kLaterDrains),
+        kLaterDrains);
     while (!doubted && int64_t{1} << bits < kDrainApart * int64_t{shortest_ns})
       ++bits;
     auto number = [&](Time t) { return (t + to_wall).ns() >> bits; };
-    return number(now) != number(drained_at);
+    return MUTATION(never_drains_the_queue, number(now) != number(drained_at),
+                    false);
   }
   // Whether the window was full in the last round trips, or is small. If not,
   // we do not cause a queue.
@@ -424,7 +445,8 @@ struct DelayWindow {
         shortest_ns +
         std::max(static_cast<uint32_t>(kQueue.ns()), shortest_ns / 8);
     if (shortest_drained != 0 && shortest_drained <= empty) {
-      competed = std::exchange(competes, false);
+      MUTATION(competes_again_as_late,
+               competed = std::exchange(competes, false), competes = false);
     }
     if (!competes) slowed_from = 0;
     cwnd = std::max(cwnd, std::min(after_drain, most));
@@ -434,6 +456,7 @@ struct DelayWindow {
     doubted = false;
     // Some flows may not have drained the queue this time.
     const uint32_t before = Young(drained_at) ? shortest_ns : drained_before;
+    MUTATION_SKIPS(learns_nothing_from_a_drained_queue)
     LearnShortest(std::min(shortest_drained, before));
     drained_before = shortest_drained;
   }
@@ -448,6 +471,7 @@ struct DelayWindow {
     // wait for an answer to each message would begin their bulk transfers
     // slowly.
     if (cwnd >= quiet && sample.now - full_at > round_trip * 2) return;
+    MUTATION_SKIPS(grows_while_round_trips_are_long)
     if (above != 0 && !competes) return;
     if (starting && above == 0) {
       cwnd = std::min(limit, cwnd + sample.packets * kPacket);
@@ -488,7 +512,7 @@ struct DelayWindow {
     if (cwnd < kPacket) {
       pacer.SetRate(std::max<uint64_t>(bytes, 1),
                     std::min(round_trip, Duration::Seconds(1)));
-    } else if (Paces()) {
+    } else if (MUTATION(paces_no_long_path, Paces(), false)) {
       bytes += starting ? bytes : bytes / 4;
       pacer.SetRate(bytes, std::min(Shortest(), Duration::Seconds(1)));
     } else {

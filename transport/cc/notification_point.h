@@ -5,6 +5,7 @@
 //
 //= IBTA A17.9.3: a receiver limits the rate of CNPs for each flow
 
+#include "transport/base/mutation.h"
 #include "transport/base/time.h"
 
 namespace urnic::cc {
@@ -15,6 +16,7 @@ struct NotificationPoint {
   static constexpr Duration kInterval = Duration::Microseconds(50);
 
   void OnMarked(Time now) {
+    MUTATION_SKIPS(notifies_of_each_mark)
     if (now < quiet_until) return;
     quiet_until = now + kInterval;
     due = true;

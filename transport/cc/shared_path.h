@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "transport/base/mutation.h"
 #include "transport/base/time.h"
 #include "transport/cc/delay_window.h"
 #include "transport/cc/round_trip_counts.h"
@@ -38,7 +39,9 @@ struct PortRoom {
   // tell it that there is room again.
   uint32_t RoomFor(uint32_t mine) const {
     const uint32_t left = packets > under_way ? packets - under_way : 0;
-    if (left > mine) return (left - mine + 1) / 2;
+    if (left > mine)
+      return MUTATION(fills_the_port_with_one_path, (left - mine + 1) / 2,
+                      left);
     return mine == 0 ? 1 : 0;
   }
 };
@@ -54,6 +57,7 @@ struct SharedPath {
   uint32_t Room() const { return std::min(RoomInWindow(), RoomInPort()); }
   // A flow has more to send than there is room for.
   void OnFull(Time now) {
+    MUTATION_SKIPS(never_finds_its_window_full)
     if (RoomInPort() >= RoomInWindow()) cc.OnFull(now);
   }
   // Whether a waiting flow may send now. There must be room for at least half
@@ -62,7 +66,8 @@ struct SharedPath {
   bool LetsGo() const {
     if (waiting == 0) return false;
     const uint32_t room = Room();
-    return room >= std::clamp(cc.AckEvery() / 2, 1u, kGrant) ||
+    return room >= MUTATION(lets_turns_become_short,
+                            std::clamp(cc.AckEvery() / 2, 1u, kGrant), 1u) ||
            (under_way == 0 && room != 0);
   }
   // How many packets it may send. REQUIRES: LetsGo()
@@ -117,7 +122,8 @@ struct SharedPath {
 
   uint32_t RoomInWindow() const {
     const uint32_t window = cc.window();
-    return under_way < window ? window - under_way : 0;
+    return MUTATION(fills_the_path_each_for_itself,
+                    under_way < window ? window - under_way : 0, window);
   }
   uint32_t RoomInPort() const {
     return port == nullptr ? UINT32_MAX
@@ -125,6 +131,7 @@ struct SharedPath {
   }
   // Sets how many of the packets in flight may be in the port and in its peer.
   void CountInPort(uint32_t now_in_port) {
+    MUTATION_SKIPS(counts_nothing_in_the_port)
     port->under_way += now_in_port - in_port;
     in_port = now_in_port;
   }

@@ -1,6 +1,7 @@
 #include "transport/cm/connection_manager.h"
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/cm/messages.h"
 
 namespace urnic::cm {
@@ -241,7 +242,9 @@ int ConnectionManager::Adopt(const MovedConnection& moved, Handle& out) {
   static_cast<Connection&>(*p) = c;
   routing_.Attach(*p);
   if (IsHalfOpen(c.state)) {
-    routing_.AddHalfOpen(*p, routing_.FindListener(c.service_id));
+    routing_.AddHalfOpen(
+        *p, MUTATION(cm_images_forget_listeners,
+                     routing_.FindListener(c.service_id), nullptr));
   }
   if (moved.displaced) routing_.SetDisplaced(*p);
   Settle(*p, moved.answered);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "transport/base/mutation.h"
+
 namespace urnic::cm {
 namespace {
 
@@ -149,6 +151,7 @@ Place* ConnectionTable::Find(Handle handle) {
 }
 
 Place* ConnectionTable::FindByCommId(uint32_t local_comm_id) {
+  MUTATION_SKIPS(cm_knows_no_moved_ids)
   if (Place* p = FindAdopted(local_comm_id); p != nullptr) return p;
   if (!ids_.Has(local_comm_id)) return nullptr;
   const uint32_t handle =

@@ -2,6 +2,7 @@
 
 // The lists of members of a connection's image.
 
+#include "transport/base/mutation.h"
 #include "transport/cm/connection.h"
 #include "transport/work/image_codec.h"
 
@@ -51,7 +52,8 @@ struct FieldsOf<cm::Connection> {
                   retries_left, retries_withheld, timeout, repeat_after,
                   sent_attribute, sent);
     f("state", state, cm::State::kSidrReqReceived, cm::kStateNames);
-    f("orphan", orphan);
+    MUTATION(cm_images_forget_orphans, f("orphan", orphan),
+             f.Elsewhere(orphan));
     f("passive", passive);
     f("alternate_path", alternate_path);
     f("has_local_qpn", has_local_qpn);
@@ -78,7 +80,8 @@ struct FieldsOf<cm::Connection> {
     f("rnr_retry_count", rnr_retry_count);
     f.Deadline("deadline", deadline);
     f("max_cm_retries", max_cm_retries);
-    f("retries_left", retries_left);
+    MUTATION(cm_images_forget_tries, f("retries_left", retries_left),
+             f.Elsewhere(retries_left));
     f("retries_withheld", retries_withheld);
     f("timeout", timeout);
     f("repeat_after", repeat_after);
@@ -95,7 +98,8 @@ struct FieldsOf<cm::MovedConnection> {
   static void Visit(F& f, S& s) {
     URNIC_MEMBERS(f, s, ca_guid, answered, displaced, connection);
     f.Hex("ca_guid", ca_guid);
-    f("answered", answered);
+    MUTATION(cm_images_forget_who_has_answered, f("answered", answered),
+             f.Elsewhere(answered));
     f("displaced", displaced);
     f.Group("connection", connection);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/wire/too_big.h"
 
 namespace urnic::net {
@@ -195,6 +196,7 @@ void Host::OnClaim(const NeighborClaim& claim, Time now, FrameSink& sink) {
     const uint32_t at = questions_.FirstFor(neighbor);
     if (at == QuestionTable::kNone) break;
     questions_.Answer(at, PathStatus::kFound, neighbors_.At(neighbor));
+    MUTATION_ADDS(net_answers_one_question, break;)
     neighbors_.Unwant(neighbor);
   }
 }

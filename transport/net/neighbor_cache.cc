@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/net/vlan.h"
 #include "transport/wire/neighbor.h"
 
@@ -68,7 +69,8 @@ bool NeighborCache::MakeRoom(bool stranger) {
   const uint32_t looks = stranger ? std::min(all, kStrangerPatience) : all;
   for (uint32_t i = 0; i < looks; ++i) {
     const uint32_t at = oldest_;
-    if (entries_[at].wanted == 0 && !IsUsed(entries_[at])) {
+    if (MUTATION(net_forgets_who_is_used,
+                 entries_[at].wanted == 0 && !IsUsed(entries_[at]), true)) {
       FreeEntry(at);
       return true;
     }
@@ -98,6 +100,7 @@ Time NeighborCache::HeardOf(const Entry& entry) {
 bool NeighborCache::HasAnswered(const Entry& entry) {
   const bool in_doubt =
       entry.state == State::kProbe || entry.state == State::kSearch;
+  MUTATION_ADDS(net_doubts_who_answers, return false;)
   return in_doubt && !entry.has_candidate && IsUsed(entry) &&
          entry.adjacency->heard_ > entry.doubted;
 }
@@ -112,6 +115,7 @@ void NeighborCache::SetMac(Entry& entry, const wire::MacAddress& mac) {
   entry.mac = mac;
   if (entry.adjacency == nullptr) return;
   entry.adjacency->mac_ = mac;
+  MUTATION_SKIPS(net_keeps_the_generation)
   ++entry.adjacency->generation_;
 }
 
@@ -229,6 +233,7 @@ void NeighborCache::Judge(uint32_t at, const NeighborClaim& claim, Time now,
       if (entry.state == State::kKnown) Doubt(entry, now);
       return;
     }
+    MUTATION_SKIPS(net_believes_lies)
     if (IsUsed(entry)) {
       return OnRival(at, claim, now, sink);
     }
@@ -278,6 +283,7 @@ void NeighborCache::Suspect(const Adjacency& adjacency, Time now,
     entry.interval = kQuiet;
     deadlines_.Set(at, entry.asked + kQuiet);
   }
+  MUTATION_ADDS(net_ignores_silence, return;)
   if (entry.state != State::kKnown || now < entry.quiet_until) return;
   StartProbing(at, now, sink);
 }
@@ -295,6 +301,7 @@ void NeighborCache::Probe(uint32_t at, Time now, FrameSink& sink) {
   Entry& entry = entries_[at];
   // Without a source address, only a question keeps the probing going.
   if (entry.wanted == 0 && SourceOf(entry) == nullptr) return Rest(at, now);
+  MUTATION_SKIPS(net_never_believes_a_move)
   if (entry.probes == kProbes) return OnNoAnswer(at, now, sink);
   // Only a probe that was sent counts.
   if (Solicit(entry, /*by_itself=*/true, sink)) ++entry.probes;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic::net {
 
@@ -52,6 +53,7 @@ void QuestionTable::Wait(uint32_t at, uint32_t neighbor, Time deadline) {
   slots_[at].question.neighbor = neighbor;
   if (neighbor >= waiting_.size()) waiting_.resize(neighbor + size_t{1});
   Append(waiting_[neighbor], at);
+  MUTATION_SKIPS(net_forgets_deadlines)
   if (!deadline.IsInfinite()) deadlines_.Set(at, deadline);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic::net {
 
@@ -155,6 +156,7 @@ void Reassembly::Complete(Packet& packet, const wire::Fragment& last,
   if (before == kNone) message_.push_back(last.data);
   for (uint32_t i = packet.first; i != kNone; i = pieces_[i].next) {
     message_.push_back(pieces_[i].data);
+    MUTATION_SKIPS(net_forgets_the_last_fragment)
     if (i == before) message_.push_back(last.data);
   }
   whole_ = &packet;
@@ -164,6 +166,7 @@ void Reassembly::Complete(Packet& packet, const wire::Fragment& last,
 void Reassembly::Finish() {
   message_.clear();
   if (whole_ == nullptr) return;
+  MUTATION_SKIPS(net_keeps_fragments)
   ReleaseFrames(*whole_);
   Forget(*whole_);
   whole_ = nullptr;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/base/mutation.h"
+
 namespace urnic::rc {
 
 // The error of the request that has failed, or a flush.
@@ -19,7 +21,9 @@ bool Completer::PollError(SendCompletion& out) {
     EnterError();
     return true;
   }
-  return s_.flushing && PollFlush(out);
+  return s_.flushing && PollFlush(out) &&
+         MUTATION(flushes_signaled_only, true,
+                  s_.RecordOf(s_.head - 1).signaled || PollFlush(out));
 }
 
 //= IBTA 10.7.3.1: after an error, every request completes, whether it is
@@ -40,7 +44,7 @@ bool Completer::PollFlush(SendCompletion& out) {
 // not extend the time-out: on a path that loses packets it comes from a peer
 // that is alive.
 void Completer::Retry(Time now, Why why) {
-  if (why == Why::kLoss) {
+  if (MUTATION(a_nak_uses_up_a_retry, why == Why::kLoss, false)) {
     Note(HistoryEvent::kWentBack, s_.InFlight());
     s_.path->cc.OnLoss(now, s_.InFlight());
     s_.RewindToUna();
@@ -74,14 +78,17 @@ void Completer::ActEarly(Time now) {
   if (s_.repair == Repair::kNakWaits) return GoBackForNak(now);
   if (s_.recovery != nullptr) {
     if (now < s_.recovery->repair_until) return repairer().UpdateGaps(now);
+    MUTATION_SKIPS(never_goes_back_from_a_repair)
     if (!repairer().TryAgain(now)) GoBackForNak(now);
-  } else if (s_.tx_psn == s_.una_psn) {
+  } else if (MUTATION(probes_with_nothing_under_way, s_.tx_psn == s_.una_psn,
+                      false)) {
     // Nothing is in flight that could be answered: this queue pair waits for
     // its path. (A probe would take the place of the waiting packets, and delay
     // the time-out.)
     s_.ArmProbe(now);
   } else if (s_.probe != Probe::kAnswered) {
     s_.silent = s_.probe != Probe::kNone;
+    MUTATION_SKIPS(never_sends_a_probe)
     s_.probe = Probe::kDue;
     if (s_.probes != UINT8_MAX) ++s_.probes;
     s_.ArmProbe(now);
@@ -109,8 +116,10 @@ void Completer::OnSequenceNak(Time now) {
   // Nothing is in flight in an RNR wait either.
   if (s_.tx_psn == s_.una_psn) return;
   const cc::DelayWindow& path = s_.path->cc;
-  const bool too_soon = now - s_.sent_since < path.Shortest();
-  if (!too_soon && s_.nak_doubt == 0) return GoBackForNak(now);
+  const bool too_soon = MUTATION(believes_naks_sooner_than_a_round_trip,
+                                 now - s_.sent_since < path.Shortest(), false);
+  if (!too_soon && MUTATION(doubts_no_nak, s_.nak_doubt == 0, true))
+    return GoBackForNak(now);
   if (path.round_trip.ns() == 0) return;
   const Time early = too_soon
                          ? s_.sent_since + path.Shortest() * kEarlyRoundTrips

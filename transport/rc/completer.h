@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/base/mutation.h"
 #include "transport/rc/repairer.h"
 #include "transport/rc/send_state.h"
 #include "transport/work/error_counters.h"
@@ -29,6 +30,7 @@ class Completer {
     const Psn psn = packet.psn();
     //= IBTA 9.7.5.1.1: ghost and stale acknowledgements are ignored
     const int32_t unsent = psn - s_.sent_psn;
+    MUTATION_SKIPS(believes_forged_answers)
     if (unsent > 0 || (unsent == 0 && !IsSequenceNak(packet))) {
       return RxVerdict::kUnsentAck;
     }
@@ -56,6 +58,7 @@ class Completer {
   //= IBTA A17.9.3: a CNP makes the requester reduce its window
   RxVerdict OnCnp(Time now) {
     if (!s_.running) return RxVerdict::kCnpIgnored;
+    MUTATION_SKIPS(ignores_notifications_of_congestion)
     s_.path->cc.OnCnp(now);
     return RxVerdict::kCnp;
   }
@@ -86,6 +89,7 @@ class Completer {
   // REQUIRES: now >= NextDeadline(). True if no acknowledgement came in time.
   bool OnTimer(Time now) {
     const bool paced = s_.pace_waiting;
+    MUTATION_SKIPS(paces_for_ever)
     if (now >= s_.paced_until) s_.pace_waiting = false;
     if (now < s_.deadline()) return false;
     const bool timed_out = now >= s_.retry_at;
@@ -158,6 +162,7 @@ class Completer {
     while (s_.una != s_.assigned && limit - s_.una_psn > 0) {
       const SendRecord& record = s_.RecordOf(s_.una);
       if (Contains(kAnsweredRequests, record.opcode)) {
+        MUTATION_SKIPS(ack_completes_read)
         clear = false;
         break;
       }
@@ -179,6 +184,7 @@ class Completer {
   // A response has arrived: requests behind it that were acknowledged before
   // are complete now, too.
   void AckWhatWaited(Time now) {
+    MUTATION_SKIPS(forgets_what_was_acknowledged_behind_a_read)
     if (s_.acked_end - s_.una_psn > 0) (void)AckBefore(s_.acked_end, now);
   }
 
@@ -319,7 +325,9 @@ class Completer {
     if (__builtin_expect(packet.bth->repair() != 0, 0)) {
       s_.peer_repeats_parts = true;
     }
-    const bool may_end = ends_part || s_.peer_repeats_parts;
+    const bool may_end =
+        ends_part || MUTATION(refuses_the_end_of_a_missing_part,
+                              s_.peer_repeats_parts, false);
     if (packet.payload_bytes != want ||
         (packet.info->last ? !may_end : ends_part)) {
       s_.FailAt(s_.una, URNIC_WC_BAD_RESP_ERR, RxVerdict::kBadResponse);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic::rc {
 namespace {
@@ -50,9 +51,10 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
   if (marked_ && !report.held.empty() && !report.responses &&
       (report.first - mark_ > 0 || arrived(mark_))) {
     marked_ = false;
+    MUTATION_SKIPS(ignores_what_a_repair_overtook)
     if (mark_sent_ - end > 0) end = mark_sent_;
   }
-  end = Earlier(end, sent);
+  end = MUTATION(believes_reports_of_unsent, Earlier(end, sent), end);
 
   count_ = 0;
   bool room = true;
@@ -77,7 +79,7 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
         part.counted = old[at].counted;
         part_end = Earlier(run_end, old[at].end());
         if (part.state == Gap::State::kResent &&
-            now - part.since > round_trip) {
+            MUTATION(repairs_too_soon, now - part.since > round_trip, true)) {
           part.state = Gap::State::kDue;  // it was lost again
           part.twice = true;
           part.counted = false;
@@ -95,7 +97,8 @@ ClosedGaps Gaps::OnReport(const GapReport& report, Psn sent, Time now,
   close_before(psn);
   // Gaps behind the report do not change.
   for (; room && at != old_count; ++at) room = AppendFrom(psn, old[at]);
-  if (end - known_end_ > 0) known_end_ = end;
+  if (end - known_end_ > 0)
+    known_end_ = MUTATION(trusts_the_unreported, end, gaps_[count_ - 1].end());
   Recount();
   return closed;
 }
@@ -108,6 +111,7 @@ ClosedGaps Gaps::OnAcked(Psn una, Time now, Duration shortest) {
     const int32_t acked = una - gap.begin;
     if (acked > 0) {
       NoteClosed(gap, now, shortest, closed);
+      MUTATION_SKIPS(keeps_gaps_that_are_closed)
       if (acked >= static_cast<int32_t>(gap.packets)) continue;
       gap.begin = una;
       gap.packets -= static_cast<uint32_t>(acked);
@@ -151,6 +155,8 @@ void Gaps::OnResent(Psn end, Psn sent, Time now) {
     if (gap.begin - begin < 0) continue;
     if (end - gap.begin <= 0) break;
     const auto repeated = static_cast<uint32_t>(end - gap.begin);
+    MUTATION_ADDS(repeats_part_of_a_gap_for_ever,
+                  if (repeated < gap.packets && count_ == kMax) break;)
     if (repeated < gap.packets) SplitAfter(i, repeated);
     gap.state = Gap::State::kResent;
     gap.since = now;

@@ -16,6 +16,7 @@
 #include <span>
 #include <utility>
 
+#include "transport/base/mutation.h"
 #include "transport/base/psn.h"
 #include "transport/base/time.h"
 
@@ -84,7 +85,10 @@ class Gaps {
   // packets sent before now (up to `sent`) have the same cause and do not
   // count: when a queue overflows, the reports of several round trips show the
   // losses.
-  void Forgive(Psn sent) { forgiven_end_ = sent; }
+  void Forgive(Psn sent) {
+    MUTATION_SKIPS(counts_losses_of_one_overflow_again)
+    forgiven_end_ = sent;
+  }
 
   // How many of the PSNs from `una` on are not in flight: they are missing and
   // were not resent, or the peer holds them.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic::rc {
 namespace {
@@ -54,7 +55,8 @@ HeldPackets::Result HeldPackets::Insert(Psn missing, const RxPacket& packet,
                                         uint32_t psns) {
   const Psn begin = packet.psn();
   const Psn end = begin + static_cast<int32_t>(psns);
-  if (begin - (empty() ? missing : this->end()) > kGapMax ||
+  if (MUTATION(holds_what_is_too_far_ahead,
+               begin - (empty() ? missing : this->end()) > kGapMax, false) ||
       end - missing > static_cast<int32_t>(kHoldSpan)) {
     return Result::kRefused;
   }
@@ -76,7 +78,8 @@ HeldPackets::Result HeldPackets::Insert(Psn missing, const RxPacket& packet,
       return Result::kDuplicate;
     }
     DropAfter(before);
-    return Result::kConflict;
+    return MUTATION(holds_one_of_two_that_differ, Result::kConflict,
+                    Insert(missing, packet, psns));
   }
   const auto* const bytes = reinterpret_cast<const uint8_t*>(packet.bth);
   const uint32_t length = packet.info->header_bytes + packet.payload_bytes +
@@ -104,7 +107,9 @@ HeldPackets::Result HeldPackets::Insert(Psn missing, const RxPacket& packet,
 uint32_t HeldPackets::Take(Psn next, std::span<RxPacket> out) {
   DropBefore(next);
   uint32_t count = 0;
-  while (count < out.size() && head_ != kNone && At(head_).psn == next) {
+  while (count < out.size() && head_ != kNone &&
+         MUTATION(executes_what_is_held_out_of_order, At(head_).psn == next,
+                  true)) {
     const uint32_t index = head_;
     Packet& packet = At(index);
     head_ = packet.next;
@@ -120,6 +125,7 @@ uint32_t HeldPackets::Take(Psn next, std::span<RxPacket> out) {
         reinterpret_cast<const uint8_t*>(packet.bth) + view.info->header_bytes;
     view.payload_bytes = packet.payload_bytes;
     view.buffer = packet.buffer;  // it may have to be held again
+    MUTATION_SKIPS(takes_what_follows_an_atomic)
     if (EndsRun(view)) break;
   }
   return count;

@@ -3,6 +3,7 @@
 // The lists of members of an RC queue pair, and the rules between the members.
 
 #include "ras/metrics/counters.h"
+#include "transport/base/mutation.h"
 #include "transport/cc/image_fields.h"
 #include "transport/rc/qp.h"
 #include "transport/work/image_codec.h"
@@ -91,7 +92,8 @@ struct FieldsOf<rc::SendState> {
     f("failed_cause", failed_cause, RxVerdict{kRxVerdictCount - 1},
       kRxVerdictNames);
     f("failed_index", failed_index);
-    f.Deadline("retry_at", retry_at);
+    MUTATION(images_forget_timers, f.Deadline("retry_at", retry_at),
+             f.Elsewhere(retry_at));
     f.Deadline("act_at", act_at);
     f.Since("sent_since", sent_since, sent_psn != una_psn);
     VisitPath(f, s);
@@ -163,7 +165,8 @@ struct FieldsOf<rc::ReplaySlot> {
     f("answer_begin", answer_begin);
     f("answer_next", answer_next);
     f("answer_end", answer_end);
-    f("original", original);
+    MUTATION(images_forget_atomic_results, f("original", original),
+             f.Elsewhere(original));
   }
 };
 

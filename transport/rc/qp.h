@@ -23,6 +23,7 @@
 #include <span>
 
 #include "transport/base/fields.h"
+#include "transport/base/mutation.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/requester.h"
 #include "transport/rc/responder.h"
@@ -251,6 +252,7 @@ class Qp {
   struct Ordered {
     void Place(const Placement& placement) { sink.Place(placement); }
     void Complete(RecvCompletion done) {
+      MUTATION_SKIPS(reports_answers_first)
       done.sends_before = una;
       sink.Complete(done);
     }
@@ -274,7 +276,8 @@ class Qp {
   // Only completions that were caused by packets of the last burst before
   // `receive`.
   bool PollSendBefore(const RecvCompletion& receive, SendCompletion& out) {
-    uint32_t limit = receive.sends_before;
+    uint32_t limit =
+        MUTATION(reports_sends_too_early, receive.sends_before, send_.una);
     if (static_cast<int32_t>(limit - send_.head) <= 0) return false;
     // A failed placement may have revoked some of them.
     if (static_cast<int32_t>(limit - send_.una) > 0) limit = send_.una;
@@ -302,6 +305,7 @@ class Qp {
   void PublishSendHead() {
     if (send_.head == send_.published) return;
     send_.published = send_.head;
+    MUTATION_SKIPS(leaks_send_credits)
     send_.sq.PublishConsumer(send_.head);
   }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "transport/base/mutation.h"
 #include "transport/rc/send_state.h"
 
 namespace urnic::rc {
@@ -21,6 +22,7 @@ class Repairer {
   [[gnu::cold, gnu::noinline]] bool OnMissing(const RxPacket& packet, Psn first,
                                               Time now) {
     const uint32_t missing = packet.bth->repair();
+    MUTATION_SKIPS(sends_more_than_the_peer_can_hold)
     if (missing == 0) s_.path->OnNotHeld();
     if (missing == 0 || s_.tx_psn - first <= 0 || s_.Recover() == nullptr) {
       return false;
@@ -116,6 +118,7 @@ class Repairer {
     const uint32_t lost = recovery.gaps.TakeLost();
     // If there are only a few, the reports of one round trip cover all of them.
     const bool many = s_.tx_psn - s_.una_psn > int32_t{Gaps::kMax};
+    MUTATION_SKIPS(keeps_losses_to_itself)
     if (lost != 0 && s_.path->cc.OnLoss(now, lost) && many)
       recovery.gaps.Forgive(s_.tx_psn);
     if (!recovery.gaps.empty()) {
@@ -145,6 +148,7 @@ class Repairer {
     } else if (closed.repaired) {
       wait -= (wait + 7) / 8;
     }
+    MUTATION_SKIPS(waits_for_no_reordering)
     s_.path->reordering_ns = static_cast<uint32_t>(std::min(wait, most));
     // If nearly every flight has a loss, this is the only measurement.
     if (closed.repair_time.ns() != 0 && !closed.needless) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 
+#include "transport/base/mutation.h"
 #include "transport/rc/packet_writer.h"
 #include "transport/rc/send_state.h"
 
@@ -25,8 +26,11 @@ class Repeater {
   // gap need not wait for room, because nothing else may open the window.
   bool MayGo(uint32_t limit) const {
     return s_.probe == Probe::kDue ||
-           (AnyGapDue() && (s_.InFlight() < limit ||
-                            s_.recovery->gaps.FirstDue().begin == s_.una_psn));
+           (AnyGapDue() &&
+            (s_.InFlight() < limit ||
+             MUTATION(the_oldest_gap_waits_for_room,
+                      s_.recovery->gaps.FirstDue().begin == s_.una_psn,
+                      false)));
   }
 
   // Sends a probe, and the gaps that are due, as long as there is room: resent
@@ -46,6 +50,7 @@ class Repeater {
     // The transmit position is now that of the resent packet.
     uint32_t in_flight = position.in_flight;
     if (MayGo(limit)) limit = std::max(limit, in_flight + 1);
+    MUTATION_ADDS(repeats_without_room, limit = in_flight + 4096;)
     while (AnyGapDue() && count != slots.size() && in_flight < limit) {
       Recovery& recovery = *s_.recovery;
       const Gap& gap = recovery.gaps.FirstDue();
@@ -77,6 +82,7 @@ class Repeater {
   uint32_t RepeatUpTo(Psn end, std::span<TxSlot> slots) {
     uint32_t count = 0;
     while (count != slots.size() && end - s_.tx_psn > 0) {
+      MUTATION_SKIPS(repeats_local_requests)
       if (s_.RecordOf(s_.next).executed()) {
         ++s_.next;
         continue;
@@ -86,6 +92,7 @@ class Repeater {
       const auto wanted = static_cast<uint32_t>(end - s_.tx_psn);
       if (!writer().Compose(slot, MayAskForPart() ? wanted : UINT32_MAX))
         return 0;
+      MUTATION_SKIPS(marks_no_repair)
       reinterpret_cast<wire::Bth*>(slot.headers)->SetRepair(1);
       ++count;
     }
@@ -114,7 +121,9 @@ class Repeater {
     const bool answered =
         s_.next_offset / s_.config.mtu % s_.RecordOf(s_.next).part() != 0;
     const HeldPackets& held = s_.recovery->responses;
-    return answered || (!held.empty() && held.end() - s_.tx_psn > 0);
+    return MUTATION(asks_for_a_part_of_a_read_that_was_not_executed,
+                    answered || (!held.empty() && held.end() - s_.tx_psn > 0),
+                    true);
   }
 
   void GiveTimeToRepair(Time now) {
@@ -134,6 +143,7 @@ class Repeater {
   void RestorePosition(const Position& position) {
     s_.next = position.next;
     s_.next_offset = position.next_offset;
+    MUTATION_SKIPS(repair_moves_the_transmit_position)
     s_.tx_psn = position.tx_psn;
     s_.current_index_valid = false;
   }
@@ -141,8 +151,11 @@ class Repeater {
   void Seek(Psn psn) {
     const uint32_t index = IndexOf(psn);
     s_.next = index;
-    s_.next_offset = static_cast<uint32_t>(psn - s_.RecordOf(index).first_psn) *
-                     s_.config.mtu;
+    s_.next_offset =
+        MUTATION(repeats_from_the_wrong_packet,
+                 static_cast<uint32_t>(psn - s_.RecordOf(index).first_psn),
+                 0u) *
+        s_.config.mtu;
     s_.tx_psn = psn;
     s_.current_index_valid = false;
   }

@@ -13,6 +13,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/fields.h"
+#include "transport/base/mutation.h"
 #include "transport/work/types.h"
 
 namespace urnic::rc {
@@ -83,7 +84,9 @@ class ReplayRing {
     if (limit_ == 0) return nullptr;
     while (end_ - begin_ >= limit_) {
       ReplaySlot& oldest = At(begin_);
-      if (oldest.pending && !oldest.answered) return nullptr;
+      if (oldest.pending &&
+          MUTATION(refuses_after_duplicate_read, !oldest.answered, true))
+        return nullptr;
       if (oldest.pending) --pending_;
       ++begin_;
     }

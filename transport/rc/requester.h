@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "transport/base/mutation.h"
 #include "transport/rc/packet_writer.h"
 #include "transport/rc/repeater.h"
 #include "transport/rc/send_state.h"
@@ -24,7 +25,9 @@ class Requester {
   // nothing more is posted.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
     uint32_t count = 0;
-    if (!IsIdle() && s_.running && !s_.rnr_waiting && !s_.pace_waiting) {
+    if (!IsIdle() && s_.running &&
+        !MUTATION(sends_in_an_rnr_wait, s_.rnr_waiting, false) &&
+        !s_.pace_waiting) {
       limit_ = s_.FlightLimit();
       const bool paced = s_.pacer.active() || s_.path->cc.pacer.active();
       count = __builtin_expect(paced, 0) ? Pace(now, slots)
@@ -47,7 +50,9 @@ class Requester {
   PathWait Waits() const {
     const bool little = s_.InFlight() == 0 && s_.next == s_.assigned &&
                         s_.sq.Posted(s_.next) == 1 && NextIsShort();
-    return little ? PathWait::kFirst : PathWait::kInTurn;
+    return MUTATION(knows_no_little_requests, little, false)
+               ? PathWait::kFirst
+               : PathWait::kInTurn;
   }
 
   // The payload of work request `index` could not be read.
@@ -85,6 +90,7 @@ class Requester {
   [[gnu::cold, gnu::noinline]] void UseGrant(uint32_t count, size_t room) {
     const bool more =
         s_.pace_waiting ? !IsIdle() : count == room && Wants() == Wish::kSend;
+    MUTATION_SKIPS(keeps_grants)
     s_.granted = more ? s_.granted - std::min(s_.granted, count) : 0;
   }
 
@@ -137,6 +143,7 @@ class Requester {
     if (count == 0 && s_.failed) count = Fill(slots);
     if (count == 0) return 0;
     RequestAckOfBurst(slots[count - 1], now);
+    MUTATION_SKIPS(forgets_timer)
     if (was_idle || s_.deadline().IsInfinite()) s_.ArmTimer(now);
     if (was_idle) s_.sent_since = now;
     if (s_.unacked_since_request == 0 && !resends && s_.tx_psn - fresh > 0) {
@@ -194,7 +201,9 @@ class Requester {
   template <bool kInline>
   uint32_t FillShort(std::span<TxSlot> slots) {
     const uint32_t limit =
-        std::min({static_cast<uint32_t>(slots.size()), s_.posted - s_.next,
+        std::min({static_cast<uint32_t>(slots.size()),
+                  MUTATION(short_requests_pass_their_ring, s_.posted - s_.next,
+                           s_.posted - s_.next + 1),
                   limit_ - s_.InFlight()});
     const uint32_t ack_every = s_.path->cc.AckEvery();
     uint32_t unacked = s_.unacked_since_request;
@@ -277,6 +286,8 @@ class Requester {
         s_.mrs->CheckLocal(MrKey{static_cast<uint32_t>(length_key >> 32)},
                            s_.limits.pd, source, out.length, mem::kLocalRead);
     out.source = at.host;
+    MUTATION_ADDS(short_requests_ignore_keys, if (!at.ok()) out.source = source;
+                  return true;)
     return at.ok();
   }
 
@@ -347,12 +358,14 @@ class Requester {
     if (s_.reads_in_flight == 0) return false;
     //= IBTA 9.7.3.1: a requester has at most max_rd_atomic reads and atomics
     //= outstanding
+    MUTATION_SKIPS(ignores_max_rd_atomic)
     if (Contains(kAnsweredRequests, s_.RecordOf(s_.next).opcode) &&
         s_.reads_in_flight >= s_.config.max_rd_atomic) {
       return true;
     }
     //= IBTA 10.8.3.3: a fenced request waits for all earlier reads and atomics
-    return (s_.current.wqe.flags & URNIC_SEND_FENCE) != 0 &&
+    return MUTATION(ignores_fences,
+                    (s_.current.wqe.flags & URNIC_SEND_FENCE) != 0, false) &&
            s_.next_offset == 0;
   }
 

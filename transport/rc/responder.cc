@@ -2,6 +2,7 @@
 
 #include "transport/rc/responder.h"
 
+#include "transport/base/mutation.h"
 #include "transport/work/placement_fault.h"
 
 namespace urnic::rc {
@@ -75,6 +76,7 @@ RxVerdict Responder::OnGap(const RxPacket& packet) {
   const Psn psn = packet.psn();
   //= IBTA 9.7.5.2.8: while a responder waits for the PSN of an RNR NAK, it
   //= sends no other NAK
+  MUTATION_SKIPS(holds_behind_a_missing_receive)
   if (reported_ == Reported::kNotReady) {
     if (psn - dropped_psn_ > 0) dropped_psn_ = psn;
     return RxVerdict::kAfterGap;
@@ -101,6 +103,7 @@ RxVerdict Responder::OnGap(const RxPacket& packet) {
   }
   //= IBTA 9.7.5.2.8: a responder sends one sequence NAK per gap
   // But a peer that marks resent packets gets a report of the other gaps.
+  MUTATION_SKIPS(repeats_no_report)
   if (peer_marks_ && held && (another || packet.bth->ack_requested())) {
     ReportGap();
   }
@@ -123,7 +126,8 @@ uint32_t Responder::PsnsOf(const RxPacket& packet) const {
 RxVerdict Responder::Hold(const RxPacket& packet) {
   const uint32_t psns = PsnsOf(packet);
   // The shared queue that a packet of XRC names may be gone later.
-  if (xrc_ || psns == 0) return RxVerdict::kAfterGap;
+  if (MUTATION(holds_what_names_a_queue, xrc_, false) || psns == 0)
+    return RxVerdict::kAfterGap;
   if (held_ == nullptr) held_ = pool_->TakeList();
   if (held_ == nullptr) return RxVerdict::kAfterGap;
   const RxVerdict verdict =
@@ -139,7 +143,8 @@ void Responder::LookBehindGap(std::span<const RxPacket> packets,
     // knows the expected PSN, and such a sender can do worse (docs/trust.md).
     const bool executed =
         packet.psn() - was_expected >= 0 && packet.psn() - expected_ < 0;
-    if (packet.info->request() && packet.bth->repair() != 0 && executed) {
+    if (packet.info->request() && packet.bth->repair() != 0 &&
+        MUTATION(believes_any_mark, executed, true)) {
       peer_marks_ = true;
     }
   }
@@ -151,10 +156,12 @@ void Responder::LookBehindGap(std::span<const RxPacket> packets,
   // has to go back to them.
   const bool missing = held_->empty() ? dropped_psn_ - expected_ >= 0
                                       : held_->begin() != expected_;
+  MUTATION_SKIPS(says_nothing_of_the_next_gap)
   if (missing) ReportGap();
 }
 
 uint32_t Responder::TakeHeld(std::span<RxPacket> out) {
+  MUTATION_SKIPS(never_frees_what_was_held)
   held_->ReleaseTaken();
   const uint32_t count = held_->Take(expected_, out);
   ReturnIdleList();
@@ -162,6 +169,7 @@ uint32_t Responder::TakeHeld(std::span<RxPacket> out) {
 }
 
 void Responder::DropHeld() {
+  MUTATION_ADDS(never_drops_what_is_held, return;)
   if (held_ == nullptr) return;
   held_->Drop();
   ReturnIdleList();
@@ -179,6 +187,7 @@ void Responder::AppendHeld(TxSlot& slot) {
   auto* const bth = reinterpret_cast<wire::Bth*>(slot.headers);
   bth->SetRepair(
       std::min(static_cast<uint32_t>(missing), wire::Bth::kRepairMax));
+  MUTATION_SKIPS(tells_everybody_what_is_held)
   if (!peer_marks_) return;
   const std::span<uint8_t> bitmap = pool_->bitmap();
   const uint32_t bytes = held_->WriteBitmap(expected_, bitmap);
@@ -258,7 +267,8 @@ RxVerdict Responder::OnDuplicateRead(const RxPacket& packet) {
   }
   const wire::Reth& reth = packet.reth();
   const uint64_t offset =
-      static_cast<uint64_t>(packet.psn() - slot->first_psn) * mtu_;
+      MUTATION(replays_read_from_start,
+               static_cast<uint64_t>(packet.psn() - slot->first_psn) * mtu_, 0);
   const uint32_t length = reth.dma_length.value();
   if (reth.virtual_address.value() != slot->address + offset ||
       length > slot->length - offset || reth.rkey.value() != slot->rkey) {

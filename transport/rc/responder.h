@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "transport/base/fields.h"
+#include "transport/base/mutation.h"
 #include "transport/cc/notification_point.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rc/recovery.h"
@@ -61,8 +62,12 @@ class Responder {
       event_ = QpEvent::kCommEstablished;
     }
     const int32_t distance = packet.psn() - expected_;
-    if (distance > 0) return OnGap(packet);
-    if (distance < 0) return OnDuplicate(packet);
+    if (MUTATION(ignores_gaps, distance > 0, false)) return OnGap(packet);
+    MUTATION_SKIPS(executes_duplicates)
+    if (distance < 0 &&
+        MUTATION(executes_duplicate_atomics, true,
+                 packet.info->kind != wire::PacketKind::kAtomic))
+      return OnDuplicate(packet);
     if (__builtin_expect(xrc_, 0)) {
       const RxVerdict domain = EnterDomain(packet);
       if (domain != RxVerdict::kAccept) return domain;
@@ -111,6 +116,8 @@ class Responder {
       notifier_.due = false;
       ++pool_->counters().np_cnp_sent;
     }
+    MUTATION_ADDS(acks_before_reads,
+                  if (!slots.empty() && AckWaits()) WriteAck(slots[count++]);)
     while (count < slots.size() && replay_.AnyPending()) {
       ReplaySlot& slot = replay_.OldestPending();
       if (slot.kind == ReplaySlot::Kind::kAtomic) {
@@ -119,9 +126,8 @@ class Responder {
         ++count;
       }
     }
-    if (count < slots.size() && !replay_.AnyPending() && AckWaits()) {
+    if (count < slots.size() && !replay_.AnyPending() && AckWaits())
       WriteAck(slots[count++]);
-    }
     return count;
   }
 
@@ -175,9 +181,8 @@ class Responder {
     if (packet.xrc_ring == nullptr)
       return RefuseAccess({}, RefusedAccess::kNoRequest);
     // A message goes to one queue, which may have been destroyed meanwhile.
-    if (message_ != Message::kNone && packet.xrc_ring != rq_->ring()) {
+    if (message_ != Message::kNone && packet.xrc_ring != rq_->ring())
       return RefuseRequest();
-    }
     pd_ = packet.xrc_ring->pd();
     if (!rq_->taken()) rq_->Use(packet.xrc_ring);
     return RxVerdict::kAccept;
@@ -306,9 +311,7 @@ class Responder {
     offset_ += packet.payload_bytes;
     message_ = info.last ? Message::kNone : Message::kSend;
     Advance(packet, 1);
-    if (info.last) {
-      CompleteReceive(packet, position, URNIC_WC_RECV, sink);
-    }
+    if (info.last) CompleteReceive(packet, position, URNIC_WC_RECV, sink);
     return RxVerdict::kAccept;
   }
 
@@ -384,9 +387,10 @@ class Responder {
     // The whole range is checked before the first byte is placed, and each
     // later packet's part again: the region may be gone by then.
     if (packet.payload_bytes != 0) {
-      const mem::Translation at = Check(
-          range.key, pd_, range.address + begin,
-          info.first ? range.length : packet.payload_bytes, mem::kRemoteWrite);
+      const mem::Translation at =
+          Check(range.key, pd_, range.address + begin,
+                info.first ? range.length : packet.payload_bytes,
+                MUTATION(ignores_rights, mem::kRemoteWrite, 0));
       if (!at.ok()) return RefuseAccess(range, URNIC_WR_RDMA_WRITE);
       sink.Place(Placement{.packet = position,
                            .from_responder = true,
@@ -402,9 +406,8 @@ class Responder {
       write_ = range;
     }
     Advance(packet, 1);
-    if (info.has_imm) {
+    if (info.has_imm)
       CompleteReceive(packet, position, URNIC_WC_RECV_RDMA_WITH_IMM, sink);
-    }
     return RxVerdict::kAccept;
   }
 
@@ -416,10 +419,8 @@ class Responder {
     if (length > URNIC_MAX_MESSAGE_BYTES) return RefuseRequest();
     const MrKey key{reth.rkey.value()};
     const uint64_t address = reth.virtual_address.value();
-    if (length != 0 &&
-        !Check(key, pd_, address, length, mem::kRemoteRead).ok()) {
+    if (length != 0 && !Check(key, pd_, address, length, mem::kRemoteRead).ok())
       return RefuseAccess({address, length, key}, URNIC_WR_RDMA_READ);
-    }
     //= IBTA 9.7.4.1.3: the responder holds at most max_dest_rd_atomic reads and
     //= atomics at a time
     ReplaySlot* slot = replay_.Add();
@@ -497,9 +498,8 @@ class Responder {
     const wire::Reth& reth = packet.reth();
     const uint64_t address = reth.virtual_address.value();
     if (packet.payload_bytes != 8 || reth.dma_length.value() != 8 ||
-        (address & 7) != 0) {
+        (address & 7) != 0)
       return RefuseRequest();
-    }
     const MrKey key{reth.rkey.value()};
     const mem::Translation at = Check(key, pd_, address, 8, mem::kRemoteWrite);
     if (!at.ok()) return RefuseAccess({address, 8, key}, URNIC_WR_ATOMIC_WRITE);

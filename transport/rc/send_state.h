@@ -15,6 +15,7 @@
 
 #include "ras/metrics/counters.h"
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/cc/pacer.h"
 #include "transport/cc/round_trip_timer.h"
 #include "transport/cc/shared_path.h"
@@ -102,6 +103,7 @@ struct SendState {
   // Leaves the path, and joins this one. Null: none.
   void Join(cc::SharedPath* other) {
     if (path != nullptr) {
+      MUTATION_SKIPS(keeps_its_part_of_the_path)
       path->Account(charged, 0);
       --path->users;
     }
@@ -112,7 +114,9 @@ struct SendState {
   // Tells the path how many packets are in flight. If the peer is silent, they
   // are lost or late, so others need not wait for them.
   void Account() {
-    const uint32_t now_charged = (silent ? 0 : InFlight()) + granted;
+    const uint32_t now_charged =
+        (MUTATION(counts_silent_queue_pairs, silent, false) ? 0 : InFlight()) +
+        MUTATION(counts_no_grants, granted, 0);
     if (now_charged == charged) return;
     path->Account(charged, now_charged);
     charged = now_charged;
@@ -120,8 +124,12 @@ struct SendState {
   // How many packets may be in flight. Queue pairs that wait for the path go
   // first, unless this one has waited itself and got a grant.
   uint32_t FlightLimit() const {
+    MUTATION_SKIPS(sends_into_silence)
     if (silent) return InFlight();
-    return InFlight() + granted + (path->waiting == 0 ? path->Room() : 0);
+    return InFlight() + granted +
+           (MUTATION(passes_those_who_wait, path->waiting == 0, true)
+                ? path->Room()
+                : 0);
   }
   // ... if the next packet is a new one: while packets are missing, the peer
   // must be able to hold it.
@@ -190,6 +198,7 @@ struct SendState {
     silent = false;
     repair = Repair::kNone;
     probe = Probe::kNone;
+    MUTATION_SKIPS(gaps_outlive_going_back)
     EndRecovery();
     SeekTransmit();
   }
@@ -227,6 +236,7 @@ struct SendState {
     if (__builtin_expect(!any_executed, 1)) return;
     while (una != assigned && RecordOf(una).executed()) ++una;
     any_executed = una != assigned;
+    MUTATION_SKIPS(completes_local_requests_too_far)
     if (static_cast<int32_t>(una - next) > 0) SeekTransmit();
   }
 
@@ -239,8 +249,9 @@ struct SendState {
     next_offset = 0;
     if (next != assigned) {
       const SendRecord& record = RecordOf(next);
-      next_offset =
-          static_cast<uint32_t>(una_psn - record.first_psn) * config.mtu;
+      next_offset = MUTATION(
+          resumes_at_start,
+          static_cast<uint32_t>(una_psn - record.first_psn) * config.mtu, 0);
     }
   }
 
@@ -253,6 +264,7 @@ struct SendState {
     failed_index = index;
     failed_status = status;
     failed_cause = cause;
+    MUTATION_SKIPS(passes_failed_request)
     for (; static_cast<int32_t>(assigned - index) > 0; --assigned) {
       SendRecord& record = RecordOf(assigned - 1);
       reads_in_flight -= record.reads_in_flight;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "transport/base/mutation.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rud/data_headers.h"
 #include "transport/rud/headers.h"
@@ -109,7 +110,12 @@ void Source::BeginTransfer(Context& context, bool awaits) {
   context.counted &= is_same;
   // A retransmission to one member of a group goes to its window, not to
   // kGroup.
-  context.to_group = command_.window == kGroup || (context.to_group && is_same);
+  context.to_group =
+      command_.window == kGroup ||
+      MUTATION(rud_repair_ends_the_wait_for_the_group,
+               context.to_group &&
+                   MUTATION(rud_waits_for_a_group_forever, is_same, true),
+               false);
   context.tid = command_.tid;
   context.is_own = awaits;
   context.state = awaits ? ContextState::kAwaiting : ContextState::kIdle;
@@ -178,6 +184,7 @@ urnic_rud_status Source::BeginRead() {
                        context->was_asked && context->to_fifo == to_fifo;
   const bool goes_on = is_same && IsReading(*context);
   context->tid = command_.tid;
+  MUTATION_SKIPS(rud_places_a_complete_read_again)
   if (is_same && context->state == ContextState::kReceived) {
     // It completed before the program posted this. The source may have been
     // told, so nothing may be placed again.

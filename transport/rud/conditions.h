@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "verbs/abi/rud_abi.h"
 
 namespace urnic::rud {
@@ -39,7 +40,9 @@ class Conditions {
   // Whether the command's condition holds. REQUIRES: condition < kCounters
   bool Holds(const urnic_rud_send& command) const {
     return command.condition == 0 ||
-           values_[command.condition] >= command.value;
+           values_[command.condition] +
+                   MUTATION(rud_releases_too_early, 0, 1) >=
+               command.value;
   }
   // Keeps a command until its condition holds. False: kMaxHeld commands wait.
   bool Hold(const urnic_rud_send& command);

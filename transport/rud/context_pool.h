@@ -15,6 +15,7 @@
 
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/wire/rud.h"
 
 namespace urnic::rud {
@@ -155,6 +156,7 @@ class ContextPool {
       verdict = RxVerdict::kRudUnknownContext;
       return nullptr;
     }
+    MUTATION_SKIPS(rud_ignores_context_keys)
     if (context->key != id.key) {
       verdict = RxVerdict::kRudOldContext;
       return nullptr;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "transport/base/mutation.h"
 #include "transport/rud/context_pool.h"
 #include "transport/rud/tce_tables.h"
 
@@ -22,12 +23,19 @@ struct Membership {
 
   // Nullopt: no context has this index.
   std::optional<ContextId> ContextOf(uint32_t number) const {
+    MUTATION_ADDS(rud_group_takes_a_context_for_any_number,
+                  number %= contexts.size();)
     if (number >= contexts.size()) return std::nullopt;
-    return contexts[number];
+    return contexts[MUTATION(rud_group_takes_another_context, number,
+                             number / 2)];
   }
   // Nullopt: the range is not within the group's memory.
   std::optional<Pvo> PvoOf(uint64_t offset, uint32_t length) const {
-    if (offset > bytes || length > bytes - offset) return std::nullopt;
+    MUTATION_SKIPS(rud_group_has_no_bounds)
+    if (MUTATION(rud_group_adds_offsets_that_overflow,
+                 offset > bytes || length > bytes - offset,
+                 offset + length > bytes))
+      return std::nullopt;
     return Pvo{pvo.value + offset};
   }
 };

@@ -1,5 +1,7 @@
 #include "transport/rud/notifier.h"
 
+#include "transport/base/mutation.h"
+
 namespace urnic::rud {
 
 urnic_rud_receive Notifier::EntryOf(const Context& context,
@@ -17,7 +19,9 @@ urnic_rud_receive Notifier::EntryOf(const Context& context,
 
 void Notifier::TellComplete(Context& context) {
   if (context.owes_target) {
-    context.owes_target = !Tell(context, URNIC_RUD_GOT_TRANSFER, context.total);
+    context.owes_target =
+        !Tell(context, URNIC_RUD_GOT_TRANSFER, context.total) ||
+        MUTATION(rud_tells_the_target_twice, false, true);
   }
   const auto tell = [&](const Party& to) {
     (void)answers_.Add({.marked = context.marked,
@@ -29,7 +33,9 @@ void Notifier::TellComplete(Context& context) {
   if ((context.notify & wire::kRudNotifySource) != 0) tell(context.other);
   // Document C: the completion of third-party data goes to the window in the
   // new field of the header.
-  if ((context.notify & wire::kRudNotifyThird) != 0) tell(context.third);
+  if ((context.notify & wire::kRudNotifyThird) != 0)
+    tell(MUTATION(rud_tells_the_source_for_the_third_party, context.third,
+                  context.other));
 }
 
 void Notifier::TellState(const Context& context, const Party& to,
@@ -58,6 +64,7 @@ void Notifier::End(Context& context, uint64_t pvo) {
   entry.arrived = context.arrived;
   entry.pvo = pvo;
   (void)fifo_.Push(entry, {});
+  MUTATION_ADDS(rud_tells_of_a_refusal_before_the_burst_ends, fifo_.Publish();)
   TellRefusal(context, pvo);
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "transport/base/mutation.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rud/data_headers.h"
 #include "transport/rud/headers.h"
@@ -45,6 +46,8 @@ RxVerdict Source::OnReadRequest(const RxPacket& packet) {
   if (is_third) {
     const wire::RudThird& target = packet.third();
     context->other = {packet.third_peer, target.number(), IdOf(read.target)};
+    MUTATION_ADDS(rud_sends_third_party_data_to_who_has_asked,
+                  context->other = SenderOf(packet, read.target);)
     context->third = SenderOf(packet, target.context);
   } else {
     context->other = SenderOf(packet, read.target);
@@ -131,7 +134,9 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
     // Document C: the upper layer ignores completions with stale tids. Here
     // those are of another transfer: an older attempt that is complete is as
     // good as the last one.
-    if (TransferOf(context->tid) != TransferOf(done.tid.value()) ||
+    if (MUTATION(rud_believes_stale_completions,
+                 TransferOf(context->tid) != TransferOf(done.tid.value()),
+                 false) ||
         context->state != ContextState::kAwaiting) {
       verdict = RxVerdict::kRudStale;
       continue;
@@ -139,10 +144,12 @@ RxVerdict Source::OnCompletions(const RxPacket& packet) {
     context->path = done.path;
     // Counts even if the FIFO is full. When another attempt completes, the
     // program is told again, but nothing is counted.
-    if (context->counter != 0 && !std::exchange(context->counted, true))
+    if (context->counter != 0 &&
+        MUTATION(rud_counts_each_completion,
+                 !std::exchange(context->counted, true), true))
       conditions_.Count(context->counter);
     const urnic_rud_receive entry = AnswerOf(packet, *context);
-    if (context->to_group) {
+    if (MUTATION(rud_first_member_ends_the_wait, context->to_group, false)) {
       // Other members will answer, too.
       if (!receive_.Push(entry, {})) verdict = RxVerdict::kRudFifoFull;
     } else if (context->count_only || receive_.Push(entry, {})) {
@@ -167,7 +174,8 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
   // Members of a group are asked one after the other, so the tid of an answer
   // may be older than that of the context.
   const uint64_t tid = packet.transfer().tid.value();
-  const bool is_late = context->to_group
+  const bool is_late = MUTATION(rud_takes_the_answer_to_the_last_question_only,
+                                context->to_group, false)
                            ? TransferOf(context->tid) != TransferOf(tid)
                            : context->tid != tid;
   if (!expected || is_late) return RxVerdict::kRudStale;
@@ -175,11 +183,13 @@ RxVerdict Source::OnNotice(const RxPacket& packet) {
   urnic_rud_receive entry = AnswerOf(packet, *context);
   entry.type = refused ? URNIC_RUD_GOT_REFUSAL : URNIC_RUD_GOT_STATE;
   // For a group, this is not always the context's tid.
+  MUTATION_SKIPS(rud_tells_a_state_of_the_last_attempt)
   entry.tid = tid;
   entry.arrived = notice.arrived.value();
   entry.pvo = notice.pvo.value();
   if (!receive_.Push(entry, {})) return RxVerdict::kRudFifoFull;
-  if (refused && !context->to_group) {
+  if (refused && !MUTATION(rud_refusal_of_a_member_ends_the_wait,
+                           context->to_group, false)) {
     context->state = ContextState::kEnded;
     context->is_own = false;
   }

@@ -1,5 +1,6 @@
 #include "transport/rud/target.h"
 
+#include "transport/base/mutation.h"
 #include "transport/mem/mr_table.h"
 #include "transport/rud/headers.h"
 #include "transport/rud/membership.h"
@@ -21,6 +22,7 @@ namespace urnic::rud {
   if (context == nullptr) return nullptr;
   // Document C: a packet with a tid less than that of the context is stale, and
   // is discarded.
+  MUTATION_SKIPS(rud_takes_stale_packets)
   if (packet.transfer().tid.value() < context->tid) {
     verdict = RxVerdict::kRudStale;
     return nullptr;
@@ -99,6 +101,7 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
   if (is_new && context.state != ContextState::kReceiving) {
     // The answer takes the path of this attempt, since that of the last one may
     // be dead.
+    MUTATION_SKIPS(rud_answers_along_the_path_of_the_first_attempt)
     context.path = packet.base->path;
     context.marked = packet.marked;
   }
@@ -107,7 +110,9 @@ bool Target::IsOfRead(const Context& context, const RxPacket& packet) {
     if (is_new) notifier_.TellRefusal(context, 0);
     return RxVerdict::kRudEnded;
   }
-  if (context.state == ContextState::kReceiving) return RxVerdict::kAccept;
+  if (MUTATION(rud_never_answers_again,
+               context.state == ContextState::kReceiving, true))
+    return RxVerdict::kAccept;
   if (!is_new) return RxVerdict::kRudDuplicate;
   // Another attempt at a complete transfer: only the answer was lost.
   notifier_.TellComplete(context);
@@ -192,7 +197,10 @@ void Target::FinishBurst() {
     Context& context = contexts_.At(touched_[i]);
     context.touched = false;
     if (context.state != ContextState::kReceiving) continue;
-    if (context.arrived != wire::RudAllPackets(context.packets)) continue;
+    if (MUTATION(rud_completes_with_the_last_packet,
+                 context.arrived != wire::RudAllPackets(context.packets),
+                 (context.arrived >> (context.packets - 1)) == 0))
+      continue;
     context.state = ContextState::kReceived;
     context.is_own = false;
     notifier_.TellComplete(context);
@@ -244,6 +252,7 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
   if (context == nullptr) return verdict;
   if (IsBusy(*context)) return RxVerdict::kRudBusy;
   const uint64_t tid = packet.transfer().tid.value();
+  MUTATION_SKIPS(rud_tells_the_state_of_another_transfer)
   if (TransferOf(tid) != TransferOf(context->tid)) {
     context->state = ContextState::kIdle;
     // They belong to an earlier transfer of the owner.
@@ -263,6 +272,7 @@ RxVerdict Target::OnStateRequest(const RxPacket& packet) {
   context->path = packet.base->path;
   // The asker wants an answer, whatever the first attempt wanted.
   if (!by_third) context->notify |= wire::kRudNotifySource;
+  MUTATION_SKIPS(rud_says_that_all_is_there_before_it_is_complete)
   if (context->state == ContextState::kReceiving &&
       context->arrived == wire::RudAllPackets(context->packets)) {
     // The end of the burst reports the completion.

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/mutation.h"
 #include "transport/rud/answers.h"
 #include "transport/rud/conditions.h"
 #include "transport/rud/context_pool.h"
@@ -145,8 +146,10 @@ class Window {
   }
 
   uint32_t KeyOf(const RxPacket& packet) const {
-    return __builtin_expect(packet.group == nullptr, 1) ? config_.key
-                                                        : packet.group->key;
+    return __builtin_expect(packet.group == nullptr, 1)
+               ? config_.key
+               : MUTATION(rud_group_takes_any_key, packet.group->key,
+                          packet.base->key.value());
   }
   // Document C: all members get what is written, and packets of FIFO mode.
   static bool IsForGroup(const RxPacket& packet) {

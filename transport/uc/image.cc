@@ -1,5 +1,6 @@
 #include "transport/uc/image.h"
 
+#include "transport/base/mutation.h"
 #include "transport/cc/image_fields.h"
 #include "transport/work/unreliable_image.h"
 
@@ -15,7 +16,9 @@ struct FieldsOf<uc::Qp::Incoming> {
     f("expected", expected);
     f("established", established);
     static constexpr const char* kMessages[] = {"none", "send", "write"};
-    f("message", message, uc::Qp::Message::kWrite, kMessages);
+    MUTATION(images_forget_a_message,
+             f("message", message, uc::Qp::Message::kWrite, kMessages),
+             f.Elsewhere(message));
     f("offset", offset);
     f.Hex("write_address", write_address);
     f("write_length", write_length);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <span>
 
+#include "transport/base/mutation.h"
 #include "transport/cc/notification_point.h"
 #include "transport/work/cnp.h"
 #include "transport/work/refused_access.h"
@@ -121,7 +122,9 @@ class Qp final : public UnreliableQp {
     const wire::OpcodeInfo& info = *packet.info;
     const bool follows = packet.psn() == in_.expected;
     in_.expected = packet.psn() + 1;
-    if (!info.first && (!follows || in_.message != KindOf(packet)))
+    if (!info.first && (MUTATION(uc_joins_parts, !follows, false) ||
+                        MUTATION(uc_goes_on_behind_a_gap,
+                                 in_.message != KindOf(packet), false)))
       return false;
     return info.last ? packet.payload_bytes <= config_.mtu &&
                            (info.first || packet.payload_bytes > 0)

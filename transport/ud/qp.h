@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "transport/base/mutation.h"
 #include "transport/work/unreliable_qp.h"
 
 namespace urnic::ud {
@@ -66,12 +67,14 @@ class Qp final : public UnreliableQp {
     if (!receiving()) return RxVerdict::kQpNotReady;
     //= IBTA 10.2.5: a datagram is accepted only with the Q_Key of the receiving
     //= queue pair
+    MUTATION_SKIPS(ud_ignores_qkeys)
     if (packet.deth().qkey.value() != config_.qkey) return RxVerdict::kBadQkey;
     const RxVerdict taken = TakeReceive();
     if (taken != RxVerdict::kAccept) return taken;
     //= IBTA 9.8.2.2.2: a datagram longer than its receive request is dropped
     //= (class D), and the request serves the next one
     const uint32_t bytes = kGrhBytes + packet.payload_bytes;
+    MUTATION_SKIPS(ud_takes_what_does_not_fit)
     if (rq_->Capacity() < bytes) return RxVerdict::kTooLong;
     const uint32_t ip_bytes = packet.framing == wire::Framing::kIpv4 ? 20 : 40;
     const auto place = [&](const uint8_t* data, uint32_t count, uint64_t at) {

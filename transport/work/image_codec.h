@@ -27,6 +27,7 @@
 #include "transport/base/fields.h"
 #include "transport/base/frame_keeper.h"
 #include "transport/base/ids.h"
+#include "transport/base/mutation.h"
 #include "transport/base/psn.h"
 #include "transport/base/seq_num.h"
 #include "transport/base/time.h"
@@ -134,10 +135,12 @@ class FieldVisitor {
   template <typename T>
   void Deadline(const char* name, T& time) {
     ++listed_;
-    const uint64_t left = time.IsInfinite() ? kImageNever
-                          : time > now_
-                              ? static_cast<uint64_t>((time - now_).ns())
-                              : 0;
+    const uint64_t left =
+        time.IsInfinite() ? kImageNever
+        : time > now_
+            ? static_cast<uint64_t>(
+                  MUTATION(images_carry_a_clock, (time - now_).ns(), time.ns()))
+            : 0;
     const uint64_t got =
         sub().Scalar(name, {8, kImageNever, FieldType::Show::kDuration}, left);
     Require(got == kImageNever || got <= kImageDurationMax, name, got,

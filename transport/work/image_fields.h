@@ -2,6 +2,7 @@
 
 // The lists of members that the images of all services share.
 
+#include "transport/base/mutation.h"
 #include "transport/work/image_codec.h"
 #include "transport/work/recv_queue.h"
 #include "transport/work/refused_access.h"
@@ -183,6 +184,7 @@ struct FieldsOf<RecvQueue> {
       return;
     }
     for (uint32_t i = 0; taken && i < num_sge; ++i) {
+      MUTATION_SKIPS(images_forget_receives)
       f.Element("receive", sges[i]);
     }
     if (!shared) f.Element("receive_ring", *ring);

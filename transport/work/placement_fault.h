@@ -7,6 +7,7 @@
 
 #include "ras/metrics/counters.h"
 #include "ras/metrics/rx_verdict.h"
+#include "transport/base/mutation.h"
 #include "transport/work/error_counters.h"
 #include "transport/work/types.h"
 #include "verbs/abi/rnic_abi.h"
@@ -22,6 +23,7 @@ inline uint8_t FailReceives(const Placement& placement, RxVerdict cause,
   uint8_t status =
       placement.to_receive ? URNIC_WC_LOC_PROT_ERR : URNIC_WC_WR_FLUSH_ERR;
   for (RecvCompletion& done : completions) {
+    MUTATION_ADDS(keeps_faulted_completions, continue;)
     if (done.packet < placement.packet) continue;
     done = RecvCompletion{.packet = done.packet,
                           .status = status,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic::mpa {
 namespace {
@@ -86,6 +87,7 @@ Delimiter::Step Delimiter::Take(Piece rest, const ReceivedFrame& frame) {
 Delimiter::Step Delimiter::TakeWhole(Piece rest, uint32_t ulpdu_bytes) {
   const uint32_t bytes = wire::FpduBytes(ulpdu_bytes);
   const uint32_t covered = bytes - wire::kFpduCrcBytes;
+  MUTATION_SKIPS(iwarp_ignores_crc_of_whole_fpdu)
   if (config_.crc &&
       !wire::Crc32c().Add(rest.first(covered)).Matches(rest.data() + covered)) {
     return Fail(MpaError::kBadCrc);
@@ -155,6 +157,7 @@ void Delimiter::Account(Piece part) {
 
 Delimiter::Step Delimiter::Finish(Piece part) {
   Account(part);
+  MUTATION_SKIPS(iwarp_ignores_crc_of_divided_fpdu)
   if (config_.crc && !crc_.Matches(crc_field_)) {
     return Fail(MpaError::kBadCrc);
   }
@@ -162,7 +165,8 @@ Delimiter::Step Delimiter::Finish(Piece part) {
     return Fail(MpaError::kBadMarker);
   }
   SetUlpdu(shape_.ulpdu_bytes);
-  shape_.phase = shape_.phase_after();
+  shape_.phase =
+      MUTATION(iwarp_forgets_phase_of_markers, shape_.phase_after(), 0);
   arrived_ = 0;
   total_ = 0;
   crc_ = {};

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "transport/base/mutation.h"
+
 namespace urnic::iwarp {
 namespace {
 
@@ -254,6 +256,7 @@ mpa::DelimiterConfig Endpoint::PeerFraming() const {
 }
 
 void Endpoint::OnFirstFpdu() {
+  MUTATION_SKIPS(iwarp_responder_never_speaks)
   set_up_.OnFirstFpdu();
   if (std::exchange(connected_, true)) return;
   Report(Event::kConnected);
@@ -337,7 +340,9 @@ void Endpoint::OnChunkAcked(uint64_t source) {
 // The position of an FPDU in the stream determines the places of its markers,
 // also when it is built again.
 mpa::FpduShape Endpoint::ShapeAt(SeqNum begin, uint32_t ulpdu_bytes) const {
-  const auto distance = static_cast<uint32_t>(begin - send_start_);
+  const auto distance =
+      static_cast<uint32_t>(begin - MUTATION(iwarp_counts_markers_from_frame,
+                                             send_start_, tcp_first_));
   return {.ulpdu_bytes = ulpdu_bytes,
           .phase = distance % wire::kMarkerSpacing,
           .markers = set_up_.agreement().send_markers};
@@ -410,7 +415,9 @@ void Endpoint::Follow() {
     // While the responder may not send, it cannot send a Terminate either.
     if (qp_->ends_stream() || !set_up_.may_send()) EndStream();
   }
+  MUTATION_SKIPS(iwarp_ignores_end_of_peer)
   if (tcp_.ended() == tcp::End::kNone && tcp_.peer_closed()) OnPeerClosed();
+  MUTATION_SKIPS(iwarp_never_closes)
   if (std::exchange(close_due_, false)) tcp_.Close();
   if (std::exchange(abort_due_, false)) tcp_.Abort();
   if (tcp_.ended() != tcp::End::kNone && phase_ != Phase::kClosed) {

@@ -3,6 +3,7 @@
 // Endpoint: bytes become ULPDUs for the queue pair, and its segments become
 // bytes. Included by endpoint.h.
 
+#include "transport/base/mutation.h"
 #include "transport/iwarp/qp/endpoint.h"
 
 namespace urnic::iwarp {
@@ -100,6 +101,7 @@ bool Endpoint::WriteKept(KeptFpdu& kept, Memory& read) {
     begin = begin + bytes;
     source = qp_->SmallAfter(source);
   }
+  MUTATION_SKIPS(iwarp_builds_kept_fpdu_again)
   kept.written = true;
   return true;
 }

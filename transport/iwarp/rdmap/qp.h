@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "transport/base/fields.h"
+#include "transport/base/mutation.h"
 #include "transport/iwarp/rdmap/requester.h"
 #include "transport/iwarp/rdmap/responder.h"
 
@@ -187,6 +188,7 @@ class Qp {
     while (state_ == QpState::kErr && requester_.Poll(sent)) sink.Sent(sent);
     if (__builtin_expect(state_ == QpState::kErr, 0)) {
       RecvCompletion flushed;
+      MUTATION_SKIPS(iwarp_does_not_flush_receives)
       while (responder_.PollFlush(flushed)) sink.Flushed(flushed);
     }
     return {.state = state_,

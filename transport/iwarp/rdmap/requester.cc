@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "transport/base/mutation.h"
+
 namespace urnic::rdmap {
 namespace {
 
@@ -135,12 +137,13 @@ bool Requester::Blocked() const {
   if (InMessage()) return false;
   //= RFC 5040 5.2: a requester has at most ORD reads outstanding, for which the
   //= peer has room
-  const uint32_t reads = reads_in_flight_ + uint32_t{rtr_read_};
-  if (Contains(kAnsweredRequests, record.opcode) && reads >= config_.ord) {
+  const uint32_t reads = reads_in_flight_ + MUTATION(iwarp_forgets_read_of_rtr,
+                                                     uint32_t{rtr_read_}, 0u);
+  if (Contains(kAnsweredRequests, record.opcode) &&
+      MUTATION(iwarp_exceeds_ord, reads >= config_.ord, reads > config_.ord))
     return true;
-  }
   //= RFC 5040 5.5: a fenced request waits for all earlier reads and atomics
-  return reads_in_flight_ != 0 &&
+  return MUTATION(iwarp_ignores_fences, reads_in_flight_ != 0, false) &&
          (current_.request.wqe.flags & URNIC_SEND_FENCE) != 0;
 }
 
@@ -204,7 +207,8 @@ uint32_t Requester::MessageAfter(uint32_t index) const {
 bool Requester::MayKeep(const SendRecord& record) const {
   return !Contains(kAnsweredRequests, record.opcode) &&
          !Contains(kRequestsWithImm, record.opcode) &&
-         record.bytes <= config_.keep_bytes;
+         MUTATION(iwarp_completes_long_messages_when_sent,
+                  record.bytes <= config_.keep_bytes, true);
 }
 
 // A segment of a send or write, or the immediate data after it.
@@ -224,7 +228,8 @@ ddp::Cut Requester::CutData(SendRecord& record, uint32_t mulpdu,
   if (offset_ == 0) {
     //= RFC 5041 5.1: each message of an untagged queue has the next MSN
     record.msn = next_send_msn_;
-    next_send_msn_ += uint32_t{send} + uint32_t{with_imm};
+    next_send_msn_ +=
+        uint32_t{send} + MUTATION(iwarp_imm_has_no_msn, uint32_t{with_imm}, 0u);
   }
   const uint32_t header_bytes = HeaderBytes(record);
   source.offset = offset_;
@@ -267,6 +272,7 @@ void Requester::OnAcked(const ddp::Source& source) {
       (Contains(kRequestsWithImm, record.opcode)
            ? source.offset == kImmediateMark
            : source.offset + source.payload_bytes == record.bytes);
+  MUTATION_SKIPS(iwarp_completes_with_first_ack)
   if (!last) return;
   record.acked = true;
   SkipDone();
@@ -322,13 +328,13 @@ bool Requester::BuildSend(const ddp::Source& source, const SendRecord& record,
     ddp::WriteTagged(slot, RdmapOpcode::kWrite, last, request.wqe.rkey,
                      request.wqe.remote_addr + source.offset);
   } else {
-    ddp::UntaggedFields fields{.opcode = record.solicited
-                                             ? RdmapOpcode::kSendSolicited
-                                             : RdmapOpcode::kSend,
-                               .last = last,
-                               .queue = wire::kSendQueue,
-                               .msn = record.msn,
-                               .offset = source.offset};
+    ddp::UntaggedFields fields{
+        .opcode =
+            record.solicited ? RdmapOpcode::kSendSolicited : RdmapOpcode::kSend,
+        .last = last,
+        .queue = wire::kSendQueue,
+        .msn = record.msn,
+        .offset = MUTATION(iwarp_message_offset_is_zero, source.offset, 0u)};
     if (record.opcode == URNIC_WR_SEND_WITH_INV) {
       fields.opcode = record.solicited ? RdmapOpcode::kSendSolicitedInvalidate
                                        : RdmapOpcode::kSendInvalidate;
@@ -450,9 +456,8 @@ bool Requester::FindRead(const ddp::ReceivedSegment& segment, uint32_t& index) {
 }
 
 ddp::StreamError Requester::OnRtrAnswer(const ddp::ReceivedSegment& segment) {
-  if (!segment.last() || segment.payload_bytes != 0) {
+  if (!segment.last() || segment.payload_bytes != 0)
     return ddp::kStreamCatastrophic;
-  }
   rtr_read_ = false;
   return ddp::kNoError;
 }

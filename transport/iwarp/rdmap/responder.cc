@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "transport/work/placement_fault.h"
 
 namespace urnic::rdmap {
@@ -280,9 +281,11 @@ bool Responder::Build(const ddp::Source& source, TxSlot& slot) {
   const uint32_t bytes = source.payload_bytes;
   uint64_t host = 0;
   if (LocateSource(answer, source.offset, bytes, host)) return false;
-  ddp::WriteTagged(slot, wire::RdmapOpcode::kReadResponse,
-                   source.offset + bytes == answer.bytes, answer.sink_stag,
-                   answer.sink_offset + source.offset);
+  ddp::WriteTagged(
+      slot, wire::RdmapOpcode::kReadResponse,
+      source.offset + bytes == answer.bytes, answer.sink_stag,
+      answer.sink_offset +
+          MUTATION(iwarp_answers_with_other_offset, source.offset, 0u));
   if (bytes != 0) {
     slot.segments[0] = {host, bytes};
     slot.segment_count = 1;

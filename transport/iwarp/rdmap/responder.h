@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "transport/base/fields.h"
+#include "transport/base/mutation.h"
 #include "transport/iwarp/ddp/cutter.h"
 #include "transport/iwarp/ddp/placer.h"
 #include "transport/iwarp/rdmap/config.h"
@@ -105,7 +106,8 @@ class Responder {
       done.byte_len = held_bytes_;
     } else if (after_write_) {
       done.opcode = URNIC_WC_RECV_RDMA_WITH_IMM;
-      done.byte_len = last_write_bytes_;
+      done.byte_len = MUTATION(iwarp_immediate_data_has_other_length,
+                               last_write_bytes_, write_bytes_);
     }
     after_write_ = false;
     sink.Complete(done);
@@ -214,9 +216,9 @@ class Responder {
     if ((config_.access & mem::kRemoteWrite) == 0) return ddp::kAccessRights;
     // The whole segment is checked before its first byte is placed.
     uint64_t host = 0;
-    ddp::StreamError error =
-        ddp::Locate(*mrs_, stream_, segment.stag, segment.offset,
-                    segment.payload_bytes, rights, host);
+    ddp::StreamError error = ddp::Locate(
+        *mrs_, stream_, segment.stag, segment.offset, segment.payload_bytes,
+        MUTATION(iwarp_ignores_rights, rights, 0), host);
     if (error) return error;
     segment.ForPayloadParts(
         ddp::kMaxPayloadBytes,
@@ -287,6 +289,7 @@ class Responder {
                      opcode == wire::RdmapOpcode::kSendSolicitedInvalidate;
     if (opcode == wire::RdmapOpcode::kSendInvalidate ||
         opcode == wire::RdmapOpcode::kSendSolicitedInvalidate) {
+      MUTATION_SKIPS(iwarp_does_not_invalidate)
       if (const ddp::StreamError error = Invalidate(segment.stag)) return error;
       done.wc_flags = URNIC_WC_WITH_INV;
       done.imm_or_key = segment.stag;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "transport/base/mutation.h"
 #include "transport/base/seq_num.h"
 
 namespace urnic::tcp {
@@ -23,7 +24,8 @@ struct PeerWindow {
   bool OnAck(SeqNum seq, SeqNum ack, uint32_t window) {
     const bool newer = ack - wl2 > 0;
     const bool older = wl1 - seq > 0 || (wl1 == seq && wl2 - ack > 0);
-    if (older && !newer) return false;
+    if (older && MUTATION(iwarp_keeps_window_of_older_segment, !newer, true))
+      return false;
     wl1 = seq;
     wl2 = ack;
     const bool changed = bytes != window;

@@ -7,6 +7,7 @@
 
 #include "transport/base/check.h"
 #include "transport/base/fields.h"
+#include "transport/base/mutation.h"
 #include "transport/base/seq_num.h"
 #include "transport/wire/tcp.h"
 
@@ -53,7 +54,9 @@ class ReceiveWindow {
   // The window field of a segment that acknowledges `next`. It is rounded up if
   // the shift would otherwise reduce an earlier offer.
   uint16_t Offer(SeqNum next) {
-    const uint32_t open = MayOpen(next) ? willing_ : bytes(next);
+    const uint32_t open =
+        MUTATION(iwarp_never_opens_window, MayOpen(next), false) ? willing_
+                                                                 : bytes(next);
     uint32_t field = open >> shift_;
     if (next + (field << shift_) - edge_ < 0) {
       field = (bytes(next) + (1u << shift_) - 1) >> shift_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic::tcp {
 namespace {
@@ -199,7 +200,8 @@ void Receiver::OnDuplicate(wire::SackBlock block) {
 
 void Receiver::OnHeld(const OutOfOrder::Overlap& overlap, SeqNum at) {
   if (overlap.has_duplicate()) OnDuplicate(overlap.duplicate);
-  sacks_.OnBlock(held_.BlockOf(at));
+  sacks_.OnBlock(MUTATION(iwarp_sacks_holes, held_.BlockOf(at),
+                          wire::SackBlock{at, held_.end()}));
 }
 
 void Receiver::OnDelivered(bool closed, Time now) {
@@ -234,7 +236,8 @@ void Receiver::SetWindow(uint32_t bytes) {
 }
 
 void Receiver::WriteAck(wire::TcpFields& fields, uint32_t option_room) {
-  fields.ack = next_;
+  fields.ack = MUTATION(iwarp_acks_beyond_hole, next_,
+                        held_.empty() ? next_ : held_.end());
   fields.flags |= wire::kTcpAck;
   if (echo_congestion_) fields.flags |= wire::kTcpEce;
   fields.window = window_.Offer(next_);

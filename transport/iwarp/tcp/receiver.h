@@ -46,6 +46,7 @@
 #include "ras/metrics/rx_verdict.h"
 #include "transport/base/fields.h"
 #include "transport/base/frame_keeper.h"
+#include "transport/base/mutation.h"
 #include "transport/base/seq_num.h"
 #include "transport/base/time.h"
 #include "transport/iwarp/tcp/out_of_order.h"
@@ -290,6 +291,7 @@ bool Receiver::DeliverHeld(Upper& upper) {
     upper.OnEarlyDelivered(next_, front.bytes);
   }
   held_.PopFront();
+  MUTATION_ADDS(iwarp_releases_frames_early, held_.ReleaseTaken();)
   next_ = next_ + front.bytes;
   return true;
 }
@@ -304,6 +306,7 @@ RxVerdict Receiver::Hold(const Admitted& segment, const ReceivedFrame& frame,
                                    : RxVerdict::kTcpAfterFin;
   }
   const auto overlap = held_.Examine(segment.begin, segment.end());
+  MUTATION_SKIPS(iwarp_holds_duplicates)
   if (overlap.new_parts == 0) {
     OnHeld(overlap, segment.begin);
     if (segment.fin && !LearnFin(segment.end())) return RxVerdict::kTcpAfterFin;

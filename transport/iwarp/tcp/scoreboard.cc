@@ -1,6 +1,7 @@
 #include "transport/iwarp/tcp/scoreboard.h"
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 
 namespace urnic::tcp {
 
@@ -169,6 +170,7 @@ void Scoreboard::Trim(SeqNum ack, Delivery& delivery) {
     delivery.delivered_bytes += bytes;
   }
   record.seq = ack;
+  MUTATION_SKIPS(iwarp_forgets_offset_of_acked_part)
   record.offset = static_cast<uint16_t>(record.offset + bytes);
   record.bytes = static_cast<uint16_t>(record.bytes - bytes);
 }

@@ -2,6 +2,7 @@
 
 // Sender: its timers. Included by sender.h.
 
+#include "transport/base/mutation.h"
 #include "transport/iwarp/tcp/sender.h"
 
 namespace urnic::tcp {
@@ -91,6 +92,7 @@ void Sender<Cc>::OnTimeout(Time now) {
     ++counters_.reneged;
     board_.ForgetSacks();
   }
+  MUTATION_SKIPS(iwarp_timer_marks_nothing_lost)
   board_.MarkLostAtTimeout(now, ReorderWindow());
   (void)JudgeMtuProbe();
   s.force_head = true;

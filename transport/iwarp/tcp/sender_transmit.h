@@ -2,6 +2,7 @@
 
 // Sender: what is sent. Included by sender.h.
 
+#include "transport/base/mutation.h"
 #include "transport/iwarp/tcp/sender.h"
 
 namespace urnic::tcp {
@@ -118,7 +119,8 @@ bool Sender<Cc>::Resend(uint32_t number, bool force, Time now,
   out.seq = from;
   out.bytes = bytes;
   out.source = record.source;
-  out.offset = record.offset + at;
+  out.offset =
+      record.offset + MUTATION(iwarp_resends_pieces_from_start, at, 0u);
   out.is_retransmission = true;
   out.fin = record.fin;
   if (repeats) out.RepeatByteBefore();
@@ -172,6 +174,7 @@ bool Sender<Cc>::SendNew(bool force, Time now, SegmentToSend& out,
   if (fin && (!s.finishing || s.fin_sent)) return false;
   const uint32_t left = s.pending.bytes - s.pending_offset;
   uint32_t bytes = std::min(left, std::max(s.mtu_probe_bytes, config_.mss));
+  MUTATION_SKIPS(iwarp_ignores_peer_window)
   if (bytes + fin > usable) {
     if (!WaitForWindow(usable, now)) return false;
     bytes = usable;
@@ -306,6 +309,7 @@ void Sender<Cc>::OnSent(uint32_t bytes, Time now) {
   if (cc.pacer.active()) cc.pacer.OnSend(now, bytes, kPacingCatchUp);
   //= RFC 6298 5.1: sending data starts the retransmission timer if it does not
   //= run
+  MUTATION_SKIPS(iwarp_forgets_retransmission_timer)
   if (s.timeout_at.IsInfinite()) s.timeout_at = now + s.round_trip.timeout();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/base/mutation.h"
 #include "transport/rud/upper/operations.h"
 #include "transport/rud/upper/peer.h"
 #include "transport/rud/upper/types.h"
@@ -56,7 +57,10 @@ struct Core {
   // Takes the units from the lane. They wait for another lane.
   void GiveUnitsBack(const Lane& lane) {
     Peer& peer = *lane.pair->peer;
-    ForEachUnit(lane, [&](const Unit& unit) { peer.again.push_back(unit); });
+    MUTATION(rud_upper_forgets_who_else_was_in_a_list,
+             ForEachUnit(lane,
+                         [&](const Unit& unit) { peer.again.push_back(unit); }),
+             peer.again.push_back(lane.unit));
     Touch(peer);
   }
   void FailUnits(const Lane& lane, Status status) {

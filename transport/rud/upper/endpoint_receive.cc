@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "transport/base/mutation.h"
 #include "transport/rud/upper/endpoint.h"
 
 namespace urnic::rud::upper {
@@ -96,7 +97,10 @@ bool HasUnit(const Lane& lane) {
   }
   ++core_.stats.units;
   Free(*lane);
-  core_.ForEachUnit(*lane, [this](const Unit& unit) { core_.EndUnit(unit); });
+  MUTATION(rud_upper_ends_only_the_first_of_a_list,
+           core_.ForEachUnit(*lane,
+                             [this](const Unit& unit) { core_.EndUnit(unit); }),
+           core_.EndUnit(lane->unit));
   Peer& peer = *lane->pair->peer;
   if (++peer.completions == kOrderAfter) recovery_.Order(peer);
 }

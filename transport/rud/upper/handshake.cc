@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "transport/base/mutation.h"
+
 namespace urnic::rud::upper {
 namespace {
 
@@ -296,7 +298,8 @@ bool Handshake::OnControl(Pair& pair, uint8_t path, const uint8_t bytes[16],
     return false;
   std::memcpy(&body, payload.data(), sizeof(body));
   // From before a restart, of ours or of the peer.
-  if (tag.from.value() != pair.peer->address.incarnation ||
+  if (MUTATION(rud_upper_hears_another_life,
+               tag.from.value() != pair.peer->address.incarnation, false) ||
       body.to.value() != core_.incarnation || pair.peer->is_lost) {
     return false;
   }

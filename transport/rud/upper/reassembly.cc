@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/base/mutation.h"
 #include "transport/rud/upper/types.h"
 #include "transport/wire/rud.h"
 
@@ -88,7 +89,8 @@ std::optional<std::span<const uint8_t>> Reassembly::OnPacket(
     return std::nullopt;
   }
   if (tag.units == 1 && packets == 1) {
-    if (taken_.Take(tag.sequence))
+    if (taken_.Take(tag.sequence) ||
+        MUTATION(rud_upper_hands_a_message_out_twice, false, true))
       return std::span<const uint8_t>(payload, entry.bytes);
     ++duplicates_;
     return std::nullopt;
@@ -103,6 +105,7 @@ std::optional<std::span<const uint8_t>> Reassembly::OnPacket(
     return std::nullopt;
   }
   const auto bit = static_cast<uint16_t>(1u << entry.number);
+  MUTATION_SKIPS(rud_upper_counts_a_packet_twice)
   if ((message->bits[tag.unit] & bit) != 0) {
     ++duplicates_;
     return std::nullopt;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/base/mutation.h"
+
 namespace urnic::rud::upper {
 namespace {
 
@@ -220,14 +222,20 @@ void Recovery::Redrive(Lane& lane) {
   if (best != nullptr) return sender_.AskOrSendAgain(lane, *best);
   if (peer.order.empty()) {
     lane.state = LaneState::kParked;
+    MUTATION_SKIPS(rud_upper_forgets_parked_units)
     peer.parked.Append(lane);
     return;
   }
-  if (lane.kind != UnitKind::kRead) return handshake_.Fence(lane);
+  if (lane.kind != UnitKind::kRead) {
+    return MUTATION(rud_upper_leaves_a_context_without_a_fence,
+                    handshake_.Fence(lane), GiveUnitBack(lane));
+  }
   // For a read, it is enough to give back our own context: after that, no
   // packet for it is placed.
   ++core_.stats.moved;
-  if (Move(lane, *lane.pair)) return GiveUnitBack(lane);
+  if (MUTATION(rud_upper_leaves_a_read_with_its_context, Move(lane, *lane.pair),
+               true))
+    return GiveUnitBack(lane);
   lane.pair->nic->SetLane(lane.own, nullptr);
   lane.pair->nic->adapter->ReleaseContext(lane.own);
   lane.own = kNoContext;

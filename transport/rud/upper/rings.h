@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "transport/base/check.h"
+#include "transport/base/mutation.h"
 #include "verbs/abi/rud_abi.h"
 
 namespace urnic::rud::upper {
@@ -66,7 +67,9 @@ class SendRing {
   // An entry that was posted, if the RNIC cannot see it yet; otherwise null.
   urnic_rud_send* Unpublished(uint32_t position) {
     const bool is_visible = static_cast<int32_t>(position - published_) < 0;
-    return is_visible ? nullptr : &entries_[position & mask_];
+    return MUTATION(rud_upper_joins_what_has_left, is_visible, false)
+               ? nullptr
+               : &entries_[position & mask_];
   }
   uint8_t* SlotAt(uint32_t position) {
     return slots_ + size_t{position & mask_} * slot_bytes_;
