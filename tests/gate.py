@@ -132,11 +132,9 @@ def with_namespaces(folder, program, full):
 
 
 def simulator(full):
-    """Without `full`: some of the mutants, and the sources of all."""
+    """Without `full`: not the long seeds, nor the mutations that take long."""
     which = [] if full else ["--test_tag_filters=-root,-manual,-full"]
     count = run_bazel(["--build_tests_only", *which, "//tests/sim/..."])
-    count.add(run_program(["bazel", "build", *QUIET, "//tests/sim:mutant_sources",
-                              "//tests/sim/rud:mutant_sources"]))
     if full:
         count.add(run_program(["./dev", "sim", "--seconds", "600"]))
     return count

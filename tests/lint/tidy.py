@@ -5,6 +5,7 @@ whose finding is a number (lines of a file, of a function) says the number, so
 that the ratchet can hold it.
 """
 
+import ast
 import collections
 import os
 import re
@@ -321,6 +322,31 @@ def check_core_reach(texts):
                           "reaches " + " from ".join(way), None)
 
 
+_MUTATION = re.compile(r"\bMUTATION(?:_SKIPS|_ADDS)?\(\s*(\w+)")
+_MUTATION_LIST = "tests/sim/mutation_list.bzl"
+
+
+def check_mutations(texts):
+    """Each mutation of the code stands in one place and is in the list of those
+    that are tested, and the list has no others. `texts`: by path."""
+    listed = ast.literal_eval(texts[_MUTATION_LIST].partition(" = ")[2])
+    places = {}
+    for path, text in sorted(texts.items()):
+        if not path.endswith(CODE_SUFFIXES) or "MUTATION" not in text:
+            continue
+        if path.startswith("transport/base/mutation"):
+            continue
+        for match in _MUTATION.finditer(File(path, text).code):
+            name, line = match.group(1), text.count("\n", 0, match.start()) + 1
+            if name in places:
+                yield Finding("mutation", path, line, name + " is also in " + places[name], None)
+            elif not any(name in names for names in listed.values()):
+                yield Finding("mutation", path, line, name + " is not in " + _MUTATION_LIST, None)
+            places[name] = path
+    for name in sorted({name for names in listed.values() for name in names} - set(places)):
+        yield Finding("mutation", _MUTATION_LIST, 1, "no code has " + name, None)
+
+
 def source_paths(root):
     """The project's text files, from the root, without what a build leaves."""
     paths = []
@@ -358,6 +384,7 @@ def check_tree(root):
         if path.endswith(CODE_SUFFIXES):
             code[path] = text
     found += check_core_reach(code)
+    found += check_mutations(texts)
     found += [Finding("words", *place, None)
               for place in words.read().check(texts)]
     return found

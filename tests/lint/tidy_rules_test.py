@@ -140,6 +140,18 @@ class RulesTest(unittest.TestCase):
             [(f.rule, f.path, f.message)
              for f in tidy.check_core_reach(texts)])
 
+    def test_mutations(self):
+        texts = {"tests/sim/mutation_list.bzl": '"""Doc."""\n\nM = {\n    # rc\n    "rc": ["a"],\n    "scripts": {"b": "script"},\n}\n',
+                 "transport/rc/a.cc": "// MUTATION(x, 1, 2)\nMUTATION_SKIPS(a)\nif (b) c();\n",
+                 "transport/rc/b.h": "d = MUTATION(\n  b, 1, 2);\n"}
+        self.assertEqual([], list(tidy.check_mutations(texts)))
+        texts["transport/rc/b.h"] = "MUTATION_ADDS(a, b;)\nMUTATION(c, 1, 2);\n"
+        self.assertEqual(
+            [("transport/rc/b.h", 1, "a is also in transport/rc/a.cc"),
+             ("transport/rc/b.h", 2, "c is not in tests/sim/mutation_list.bzl"),
+             ("tests/sim/mutation_list.bzl", 1, "no code has b")],
+            [(f.path, f.line, f.message) for f in tidy.check_mutations(texts)])
+
     def test_readmes(self):
         missing = {f.path for f in tidy.check_readmes(
             {"a/b/x.cc", "a/README.md", "a/b/testdata/x", "dev",

@@ -1,7 +1,7 @@
 // cm_sim [--seeds=A..B]: runs the simulator of connection managers, each seed
 // without and with moves, and compares the two. For a core that was broken on
-// purpose (mutants.bzl), `--expect-violation` inverts the exit status; a failed
-// check of the core counts as well.
+// purpose (mutations.bzl), `--expect-violation` inverts the exit status; a
+// failed check of the core counts as well.
 
 #include <cinttypes>
 #include <cstdio>

@@ -3,7 +3,7 @@
 // for each seed, and fails if more than N rows (0) miss their bounds. Without
 // --all, only the quick rows. --only: the rows whose names contain the text.
 // FILE: compares the table with it, too. For code that was broken on purpose
-// (mutants.bzl), --expect-miss succeeds with the first row that misses its
+// (mutations.bzl), --expect-miss succeeds with the first row that misses its
 // bounds; a Violation or a failed check counts as well.
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // device_sim [--seeds=A..B]: runs the simulator of iWARP devices, up to the
-// first failure. For an engine that was broken on purpose (mutants.bzl),
+// first failure. For an engine that was broken on purpose (mutations.bzl),
 // `--expect-violation` inverts the exit status; a failed check of the engine
 // counts as well.
 

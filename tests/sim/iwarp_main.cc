@@ -1,5 +1,5 @@
 // iwarp_sim [--seeds=A..B]: runs the simulator of iWARP, up to the first
-// failure. For a core that was broken on purpose (mutants.bzl),
+// failure. For a core that was broken on purpose (mutations.bzl),
 // `--expect-violation` inverts the exit status; a failed check of the core
 // counts as well.
 

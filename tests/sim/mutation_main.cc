@@ -1,5 +1,7 @@
-// Built together with a core that was broken on purpose (mutants.bzl): passes
-// if the oracle, or a check of the core, finds the fault.
+// rc_with_mutations [--seeds=A..B] [--expect-violation]: runs the simulator of
+// reliable connections, linked with cores and engines that can be broken on
+// purpose (mutations.bzl). `--expect-violation` inverts the exit status; a
+// failed check of the core counts as well.
 
 #include <unistd.h>
 
@@ -9,16 +11,12 @@
 #include "tests/sim/seeds.h"
 #include "tests/sim/simulation.h"
 
-namespace {
-
-constexpr uint64_t kSeeds = 2000;
-
-}  // namespace
-
-int main() {
-  urnic::sim::PassOnAbort();
+int main(int argc, char** argv) {
+  urnic::sim::Seeds seeds{.last = 2000};
+  if (!urnic::sim::ParseSeeds("rc_with_mutations", argc, argv, seeds)) return 2;
+  if (seeds.expect_violation) urnic::sim::PassOnAbort();
   const urnic::sim::Buffers buffers;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     // The rest of a failed run cannot be destroyed.
     auto* simulation = new urnic::sim::Simulation(buffers, seed);
     try {
@@ -27,11 +25,11 @@ int main() {
       std::printf("caught by seed %" PRIu64 ": %s\n", seed,
                   violation.what.c_str());
       std::fflush(stdout);
-      _exit(0);
+      _exit(seeds.expect_violation ? 0 : 1);
     }
     delete simulation;
   }
-  std::printf("NOT CAUGHT by %" PRIu64 " seeds\n", kSeeds);
+  std::printf("nothing caught, up to seed %" PRIu64 "\n", seeds.last);
   std::fflush(stdout);
-  _exit(1);
+  _exit(seeds.expect_violation ? 1 : 0);
 }

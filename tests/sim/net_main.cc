@@ -1,5 +1,5 @@
 // net_sim [--seeds=A..B]: runs the simulator of host cores. For a core that was
-// broken on purpose (mutants.bzl), `--expect-violation` inverts the exit
+// broken on purpose (mutations.bzl), `--expect-violation` inverts the exit
 // status; a failed check of the core counts as well.
 
 #include <cinttypes>

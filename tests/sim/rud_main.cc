@@ -1,5 +1,5 @@
 // rud_sim [--seeds=A..B]: runs the simulators of RUD, for two windows, for
-// three, and for groups. For a core that was broken on purpose (mutants.bzl),
+// three, and for groups. For a core that was broken on purpose (mutations.bzl),
 // `--expect-violation` inverts the exit status.
 
 #include <cinttypes>

@@ -1,7 +1,7 @@
 #pragma once
 
 // What the simulators' programs share: their arguments, and the meaning of a
-// failed check in a mutant.
+// failed check in code that was broken on purpose.
 
 #include <unistd.h>
 
@@ -16,7 +16,8 @@ namespace urnic::sim {
 struct Seeds {
   uint64_t first = 1;
   uint64_t last = 0;
-  // The code was broken on purpose (mutants.bzl): the exit status is inverted.
+  // The code was broken on purpose (mutations.bzl): the exit status is
+  // inverted.
   bool expect_violation = false;
 };
 
@@ -36,7 +37,7 @@ inline bool ParseSeeds(const char* program, int argc, char** argv,
   return true;
 }
 
-// From now on, a failed check of the simulated code has caught the mutant.
+// From now on, a failed check of the simulated code has caught the fault.
 inline void PassOnAbort() {
   std::signal(SIGABRT, [](int) {
     static constexpr char kText[] = "caught: a check of the code failed\n";

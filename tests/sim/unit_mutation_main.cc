@@ -1,5 +1,6 @@
-// Built together with a part that was broken on purpose (mutants.bzl), and with
-// its unit test: passes if the test fails, or a check of the part does.
+// unit_with_mutations [--expect-violation]: unit tests, linked with parts that
+// can be broken on purpose (mutations.bzl). `--expect-violation` inverts the
+// exit status; a failed check of a part counts as well.
 
 #include <gtest/gtest.h>
 
@@ -12,8 +13,13 @@ int main(int argc, char** argv) {
   // wanted here, as this test's own.
   GTEST_FLAG_SET(output, "");
   ::testing::InitGoogleTest(&argc, argv);
-  urnic::sim::PassOnAbort();
+  urnic::sim::Seeds none;
+  if (!urnic::sim::ParseSeeds("unit_with_mutations", argc, argv, none)) {
+    return 2;
+  }
+  if (none.expect_violation) urnic::sim::PassOnAbort();
   const bool caught = RUN_ALL_TESTS() != 0;
-  std::printf("%s\n", caught ? "caught" : "NOT CAUGHT");
-  return caught ? 0 : 1;
+  const int ran = ::testing::UnitTest::GetInstance()->test_to_run_count();
+  std::printf("%s by %d tests\n", caught ? "caught" : "nothing caught", ran);
+  return ran != 0 && caught == none.expect_violation ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 // unreliable_sim [--seeds A..B]: runs the simulator of UC and UD. For a core
-// that was broken on purpose (mutants.bzl), `--expect-violation` inverts the
+// that was broken on purpose (mutations.bzl), `--expect-violation` inverts the
 // exit status.
 
 #include <cinttypes>

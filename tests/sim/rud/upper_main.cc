@@ -1,5 +1,5 @@
 // rud_upper_sim [--seeds=A..B]: runs the simulator of RUD's upper layer. For
-// code that was broken on purpose (mutants.bzl), `--expect-violation` inverts
+// code that was broken on purpose (mutations.bzl), `--expect-violation` inverts
 // the exit status.
 
 #include <cinttypes>
