@@ -38,6 +38,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEST = ["--test_output=errors", "--test_timeout=300,600,1200,3600"]
 TESTS_FAILED = 3  # Bazel's exit status when all was built
 ALONE = ["--jobs=1", "--local_test_jobs=1", "--cache_test_results=no"]
+# Tests that run without sanitizers: what they test reads no packets and no
+# memory of programs, so ASan would pay least there. (`--full` has them twice.)
+PLAIN_TESTS = ["//bench/...", "//tests:all", "//tests/e2e/...", "//tests/interop/...", "//tests/lint/...",
+               "//tests/packetdrill/...", "//tests/scripts/...", "//verbs/cli/...", "//verbs/perf/..."]
 PACKAGES_MINUTES = 7
 MOST_AGAIN = 3
 SILENCE_SECONDS = 10
@@ -263,17 +267,20 @@ def simulator(full):
 
 def unit(full):
     """Our style is part of lint, and clang-format no part of Bazel's. Without
-    `full`, the tests of the libraries run only under ASan + UBSan, but for the
-    one that cannot: on a machine without a cache, to compile them twice takes
-    longer than the gate has."""
+    `full`, a test is compiled once: here, or for ASan + UBSan. On a machine
+    without a cache, the gate has no time for both."""
     count = run_program(["./dev", "format", "--check"])
-    which = (["//...", "-//tests/sim/..."] if full else
-             ["//tests/lint/...", "//tests/scripts/...", "//verbs/provider:fork_test"])
+    which = ["//...", "-//tests/sim/..."] if full else [*PLAIN_TESTS, "//verbs/provider:fork_test"]
     count.add(run_bazel(*which))
     count.add(run_program(["./dev", "bench", "--figures"]))
     if full:
         count.add(run_bazel("//verbs/provider:limits_test", options=["--test_tag_filters="]))
     return count
+
+
+def asan(full):
+    which = [] if full else [f"-{folder}" for folder in PLAIN_TESTS]
+    return run_bazel("//...", *which, options=["--config=asan"])
 
 
 def judges(full):
@@ -300,7 +307,7 @@ def parts(full):
     yield "siw VM", 4, lambda: with_namespaces("interop", "run_siw.py", full)
     yield "foreign judges", 1, lambda: judges(full)
     yield "fuzzers", 3, lambda: run_program(["./dev", "fuzz", *fuzz])
-    yield "ASan + UBSan", 10, lambda: run_bazel("//...", options=["--config=asan"])
+    yield "ASan + UBSan", 10, lambda: asan(full)
     yield "TSan", 3, lambda: run_bazel(
         "//...", options=["--config=tsan", "--build_tests_only"], again=True)
 
