@@ -41,6 +41,20 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(len(figures.worse({"instructions, a": 499.0},
                                            {"instructions, a": 530.0})), 1)
 
+    def test_the_build_has_five_percent(self):
+        before = {"build, parsed own lines": 1000.0}
+        self.assertEqual(
+            figures.worse(before, {"build, parsed own lines": 1050.0}), [])
+        self.assertEqual(len(
+            figures.worse(before, {"build, parsed own lines": 1051.0})), 1)
+
+    def test_each_compilation_parses_a_header_once(self):
+        one, two = "transport/base/time.h", "transport/base/psn.h"
+        texts = {one: "// 1\n// 2\n", two: f'#include "{one}"\n',
+                 "a.cc": f'#include "{one}"\n#include "{two}"\n#include <map>\n',
+                 "b.cc": f'#include "another/{one}"\n'}
+        self.assertEqual(figures.build_cost.parsed_lines(texts), (2, 7))
+
     def test_what_seems_worse_is_counted_again(self):
         asked = []
 

@@ -18,8 +18,7 @@
 //   - if a completion is reported, all bytes are in that member's memory; the
 //     member is told once, and so is the source of a transfer to one member;
 //   - the source accepts every member's answer until it begins another
-//   transfer,
-//     in any order, and reports the attempt that was answered;
+//     transfer, in any order, and reports the attempt that was answered;
 //   - packets from before a change of the key, or for an earlier owner of a
 //     context, change nothing and arrive in no FIFO;
 //   - no window fails, and no command is refused;
