@@ -12,10 +12,12 @@
 //   connections, seconds
 //   connect_us     rdma_connect() to ESTABLISHED (client)
 //   fds, rss_kb    before and after
+//   heap           the same of the bytes in use by malloc and its mappings
 //   warm_up        connections that were not measured
 
 #include <dirent.h>
 #include <infiniband/verbs.h>
+#include <malloc.h>
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
@@ -54,6 +56,7 @@ double Microseconds(Clock::duration d) {
 struct Holdings {
   int fds = 0;
   long rss_kb = 0;
+  size_t heap = 0;
 };
 
 Holdings Count() {
@@ -67,6 +70,8 @@ Holdings Count() {
   for (std::string word; status >> word;) {
     if (word == "VmRSS:") status >> now.rss_kb;
   }
+  const struct mallinfo2 heap = mallinfo2();
+  now.heap = heap.uordblks + heap.hblkhd;
   return now;
 }
 
@@ -99,8 +104,10 @@ class Report {
           "\"p99\": %.1f, \"max\": %.1f}",
           at(0), at(50), at(99), at(100));
     }
-    std::printf(", \"fds\": [%d, %d], \"rss_kb\": [%ld, %ld]}\n", before_.fds,
-                after.fds, before_.rss_kb, after.rss_kb);
+    std::printf(
+        ", \"fds\": [%d, %d], \"rss_kb\": [%ld, %ld], \"heap\": [%zu, %zu]}\n",
+        before_.fds, after.fds, before_.rss_kb, after.rss_kb, before_.heap,
+        after.heap);
   }
 
  private:

@@ -21,6 +21,7 @@ import test_claims  # pylint: disable=unused-import
 import test_clean  # pylint: disable=unused-import
 import test_gdb  # pylint: disable=unused-import
 import test_snapshot  # pylint: disable=unused-import
+import test_connection_cost  # pylint: disable=unused-import
 import test_cost  # pylint: disable=unused-import
 import test_counters  # pylint: disable=unused-import
 import test_demo  # pylint: disable=unused-import

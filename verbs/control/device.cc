@@ -1,14 +1,15 @@
 #include "verbs/control/device.h"
 
-#include <deque>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "datapath/engine/engine.h"
 #include "ras/errors/refusal.h"
 #include "transport/base/check.h"
+#include "transport/mem/mr_table.h"
 #include "verbs/control/debug_log.h"
 #include "verbs/control/device_kind.h"
 #include "verbs/control/fork_guard.h"
@@ -187,11 +188,13 @@ void Device::OnAddressesChanged() {
 
 namespace {
 
-// Never destroyed: programs may close devices while they exit.
+// Numbers follow one another, so one that was given back comes again after all
+// others. Only those in use take memory: a domain that has ended leaves
+// nothing. Never destroyed: programs may close devices while they exit.
 struct PdIds {
   std::mutex mutex;
-  uint32_t next = 1;
-  std::deque<uint32_t> returned;
+  uint32_t last = 0;
+  std::unordered_set<uint32_t> in_use;
 };
 PdIds& ThePdIds() {
   static PdIds* const ids = new PdIds;
@@ -201,19 +204,18 @@ PdIds& ThePdIds() {
 }  // namespace
 
 uint32_t Device::TakePdId() {
-  constexpr size_t kRest = 1 << 16;
   PdIds& ids = ThePdIds();
   std::lock_guard lock(ids.mutex);
-  if (ids.returned.size() <= kRest) return ids.next++;
-  const uint32_t id = ids.returned.front();
-  ids.returned.pop_front();
-  return id;
+  do {
+    ids.last = ids.last + 1 < mem::kMaxPdId ? ids.last + 1 : 1;
+  } while (!ids.in_use.insert(ids.last).second);
+  return ids.last;
 }
 
 void Device::ReturnPdId(uint32_t id) {
   PdIds& ids = ThePdIds();
   std::lock_guard lock(ids.mutex);
-  ids.returned.push_back(id);
+  ids.in_use.erase(id);
 }
 
 std::optional<uint64_t> Device::Describe(ObjectKind what, uint64_t serial,

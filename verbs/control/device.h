@@ -119,8 +119,8 @@ class Device final : private OpenNic::Watcher {
   ObjectTable<AddressHandle>& ahs() { return ahs_; }
   // Takes a number for a protection domain, unique in this process, so that a
   // domain that a program passes to another device by mistake matches nothing
-  // there. A number is reused after 65536 others at the earliest; there are
-  // enough for all domains (kMaxPdId).
+  // there. A number is reused after all others, of which there are more than
+  // domains (mem::kMaxPdId).
   static uint32_t TakePdId();
   static void ReturnPdId(uint32_t id);
 

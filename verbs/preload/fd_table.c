@@ -45,6 +45,9 @@ struct urnic_fd_object* urnic_fd_object_new(int kind, int fd) {
   object->users = 0;
   object->closed = 0;
   object->ready = 0;
+  object->nonblocking = 0;
+  object->shown = 0;
+  object->spare_fd = -1;
   object->on_free = NULL;
   return object;
 }
@@ -100,6 +103,9 @@ void urnic_fd_object_free(struct urnic_fd_object* object) {
   if (object->own_fd >= 0 && urnic_fd_is_same(object, object->own_fd))
     close(object->own_fd);
   object->own_fd = -1;
+  if (object->spare_fd >= 0 && urnic_fd_is_same(object, object->spare_fd))
+    close(object->spare_fd);
+  object->spare_fd = -1;
   urnic_event_set_clear(&object->waiting);
   atomic_store(&object->num_waiting, 0);
   pthread_mutex_unlock(&object->lock);

@@ -39,10 +39,13 @@ struct urnic_fd_object {
   int own_fd;  // CHANNEL, RDMA_CM: both ends of the pipe, non-blocking
 
   // RDMA_CM only.
-  void* file;      // the provider's
-  unsigned users;  // commands under way; under `lock`
-  int closed;      // closed by the program: the last user frees; under `lock`
-  int ready;       // events wait; under `lock`
+  void* file;       // the provider's
+  unsigned users;   // commands under way; under `lock`
+  int closed;       // closed by the program: the last user frees; under `lock`
+  int ready;        // events wait; under `lock`
+  int nonblocking;  // O_NONBLOCK, when it was last looked at; under `lock`
+  int shown;        // bytes in the pipe; under `lock`
+  int spare_fd;     // for the next wait (rdma_cm_node.c), or -1; under `lock`
   // NULL, or whether the object may be freed now; else it frees itself later.
   int (*on_free)(struct urnic_fd_object* object);
 

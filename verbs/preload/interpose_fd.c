@@ -41,10 +41,13 @@ URNIC_EXPORT ssize_t __read_chk(int fd, void* out, size_t size, size_t room) {
 
 URNIC_EXPORT ssize_t write(int fd, const void* data, size_t size) {
   struct urnic_fd_object* object = urnic_fd_hint(fd);
-  if (__builtin_expect(object != NULL, 0) && urnic_fd_is_same(object, fd)) {
-    if (object->kind == URNIC_FD_UVERBS) return urnic_uverbs_write(data, size);
-    if (object->kind == URNIC_FD_RDMA_CM)
-      return urnic_rdma_cm_write(object, data, size);
+  if (__builtin_expect(object != NULL, 0)) {
+    ssize_t result;
+    if (object->kind == URNIC_FD_RDMA_CM &&
+        urnic_rdma_cm_write(object, fd, data, size, &result))
+      return result;
+    if (object->kind == URNIC_FD_UVERBS && urnic_fd_is_same(object, fd))
+      return urnic_uverbs_write(data, size);
   }
   return urnic_next()->write(fd, data, size);
 }

@@ -42,6 +42,11 @@ struct urnic_rdma_cm_device {
   void (*close)(void* file);
 };
 
+// For rdma_cm_set_ready(): an event was added; or none was, but some still
+// wait.
+#define URNIC_RDMA_CM_NEW_EVENT 1
+#define URNIC_RDMA_CM_OLD_EVENTS 2
+
 struct urnic_device_identity;  // verbs/identity/device_identity.h
 
 struct urnic_preload_api {
@@ -81,8 +86,10 @@ struct urnic_preload_api {
   // after that.
   int (*set_rdma_cm_device)(const struct urnic_rdma_cm_device* device);
 
-  // Sets whether events wait for the program. If so, poll reports it, and a
-  // waiting write is repeated. No concurrent calls for the same node. Call it
+  // Sets whether events wait for the program: 0, URNIC_RDMA_CM_NEW_EVENT or
+  // URNIC_RDMA_CM_OLD_EVENTS. If so, poll reports it, and a waiting write is
+  // repeated. Of a new event, edge-triggered waiters are told, too; old ones
+  // mostly cost nothing. No concurrent calls for the same node. Call it
   // again after every write that took an event or returned -EAGAIN. Allowed
   // from open() until close() returns.
   void (*rdma_cm_set_ready)(void* node, int ready);

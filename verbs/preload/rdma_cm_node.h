@@ -22,6 +22,7 @@ void* urnic_rdma_cm_file(int fd);
 
 // Returns the descriptor, or -1 with errno. ENODEV: there is no provider yet.
 int urnic_rdma_cm_open(int flags);
-// Executes one command. Returns as write(2).
-ssize_t urnic_rdma_cm_write(struct urnic_fd_object* node, const void* command,
-                            size_t size);
+// Executes one command, written to `fd`. `result`, with errno, is that of
+// write(2). 0: `fd` is not the node's any more, and nothing was done.
+int urnic_rdma_cm_write(struct urnic_fd_object* node, int fd,
+                        const void* command, size_t size, ssize_t* result);

@@ -47,7 +47,7 @@ class ArenaMemory final : public UserMemory {
 };
 
 struct Nobody final : EventChannel::Readiness {
-  void SetReady(bool is_ready) override { ready = is_ready; }
+  void SetReady(bool is_ready, bool) override { ready = is_ready; }
   bool ready = false;
 };
 

@@ -26,7 +26,11 @@ class DeviceFiles final : private ChannelFinder {
 
  private:
   struct File final : EventChannel::Readiness {
-    void SetReady(bool ready) override { set_ready(node, ready ? 1 : 0); }
+    void SetReady(bool ready, bool news) override {
+      set_ready(node, !ready ? 0
+                      : news ? URNIC_RDMA_CM_NEW_EVENT
+                             : URNIC_RDMA_CM_OLD_EVENTS);
+    }
     void (*set_ready)(void* node, int ready) = nullptr;
     void* node = nullptr;
     EventChannel* channel = nullptr;

@@ -7,7 +7,7 @@ namespace urnic::rdmacm {
 
 void EventChannel::Push(QueuedEvent event) {
   events_.push_back(std::move(event));
-  Update();
+  Update(/*news=*/true);
 }
 
 void EventChannel::Pop() {

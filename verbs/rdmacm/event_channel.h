@@ -33,7 +33,8 @@ class EventChannel {
   // any thread, including the engine's. Must not wait.
   class Readiness {
    public:
-    virtual void SetReady(bool ready) = 0;
+    // `news`: an event was added.
+    virtual void SetReady(bool ready, bool news) = 0;
 
    protected:
     ~Readiness() = default;
@@ -65,7 +66,9 @@ class EventChannel {
   bool empty() const { return events_.empty(); }
 
  private:
-  void Update() { readiness_.SetReady(!events_.empty()); }
+  void Update(bool news = false) {
+    readiness_.SetReady(!events_.empty(), news);
+  }
 
   Readiness& readiness_;
   std::unordered_set<std::shared_ptr<Id>> ids_;

@@ -41,7 +41,7 @@ inline SocketAddress Address(const std::string& text, uint16_t port = 0,
 }
 
 struct FakeReadiness final : EventChannel::Readiness {
-  void SetReady(bool is_ready) override { ready = is_ready; }
+  void SetReady(bool is_ready, bool) override { ready = is_ready; }
   bool ready = false;
 };
 
