@@ -212,6 +212,29 @@ class Bench:
                 found[f"{bed} {name}, of these", "Gb/s"] = one["bulk_gbps"]
         return found
 
+    def namespaces(self, pinned):
+        """Latencies over a veth pair, whose port wakes a program that sleeps:
+        programs that poll a queue, and ib_write_lat, which spins on memory.
+        Averages, as a message that waits for a look does not show in a
+        median."""
+        tools = beds.Tools(ROOT / "out", self.bin / "tests/e2e")
+        how = "pinned" if pinned else "not pinned"
+        found = {}
+        for tool in ("ib_send_lat", "ib_read_lat", "ib_write_lat"):
+            with beds.VethBed(tools) as place:
+                options = [{"wrap": ["taskset", "-c", str(cpu)] if pinned else [],
+                            "env": {"URNIC_STATS": place.stats_path(cpu)}} for cpu in (0, 1)]
+                _, client = place.run_pair([tool, "-s", "8", "-n", "20000", "-x", "3", "-F"], seconds=90,
+                                           server_options=options[0], client_options=options[1])
+                if client.status != 0:
+                    raise RuntimeError(str(client))
+                engines = [device["engine"] for side in (0, 1) for device in place.read_stats(side)]
+            row = f"namespaces, {how}, {tool} 8 B"
+            found[row, "us"] = float(self.last_row(tool, client.out)[5])
+            found[f"{row}, sent again", "packets"] = sum(engine["requests_resent"] for engine in engines)
+            found[f"{row}, found late", "packets"] = sum(engine["packets_found_late"] for engine in engines)
+        return found
+
     def many_qps(self, bed):
         """One queue pair, then MANY: rate and memory."""
         found = self.verbs(bed, "many_qps", "--size", "8", "--qps", str(MANY), "--depth", "1024")
@@ -341,6 +364,9 @@ def rows(bench):
         yield f"{bed} iWARP cmtime", None, lambda b=bed: bench.cmtime(b, "iwarp", "iWARP cmtime")
         yield f"{bed} iWARP connections held", None, lambda b=bed: bench.held(b)
         yield f"{bed} many QPs", None, lambda b=bed: bench.many_qps(b)
+    for pinned in (True, False):
+        yield (f"namespaces, {'pinned' if pinned else 'not pinned'}", None,
+               lambda pinned=pinned: bench.namespaces(pinned))
     yield from impaired_rows.rows(beds.Tools(ROOT / "out", bench.bin / "tests/e2e"), o.seconds)
     yield "registration", None, bench.registration
     yield "same-core eventfd wake-up", "us", lambda: bench.baseline("wakeup", "1", "0")["median_us"]
@@ -367,6 +393,9 @@ def asked(bed):
            5, "<=")
     yield "UCX-TCP put latency / send latency", "UCX over TCP, put latency", f"{bed} ib_send_lat 8 B", 1, 5, ">="
     yield "write latency / same-core wake-up", f"{bed} ib_write_lat 8 B", "same-core eventfd wake-up", 1, 2, "<="
+    for how in ("pinned", "not pinned"):
+        yield (f"namespaces, {how}, write latency / send latency", f"namespaces, {how}, ib_write_lat 8 B",
+               f"namespaces, {how}, ib_send_lat 8 B", 1, 3, "<=")
     yield "1 MB write / raw Gb/s", f"{bed} ib_write_bw 1 MB", f"{bed} raw {FRAME_4K} B", 1, 0.5, ">="
     yield "1 MB write / one TCP stream", f"{bed} ib_write_bw 1 MB", "TCP loopback, one stream", 1, 2, ">="
     for what, bound, sense in (("write 8 B", 0.6, ">="), ("write 1 MB", 0.7, ">="), ("send latency 8 B", 1.3, "<="),

@@ -48,9 +48,8 @@ Engine::Engine(Port* port, const Environment& environment)
       sink_(new TracedSink(&completions_, &memory_, &counters_, &failures_,
                            &now_, environment.witness(), &trace_, &capture_)),
       flows_(new FlowScheduler(&now_, sink_.get(), &environment_)),
-      transmitter_(new Transmitter(&tx_, flows_.get(), sink_.get(),
-                                   &completions_, &memory_, &counters_,
-                                   environment.witness())),
+      transmitter_(new Transmitter(&tx_, flows_.get(), sink_.get(), &memory_,
+                                   &counters_, environment.witness())),
       receiver_(new Receiver(port, &tx_, flows_.get(), sink_.get(), &counters_,
                              environment.witness())),
       qps_(new QpTable({.port = port,
@@ -120,7 +119,7 @@ void Engine::EndConnections() {
   connections_->AbortAll();
   // Sends as many RSTs as the port accepts.
   for (uint32_t sent = 0; sent < connections_->size(); sent += kBurstMax) {
-    transmitter_->TransmitReady(now_, /*may_defer_acks=*/false);
+    transmitter_->TransmitReady(now_, /*acks_wait=*/false);
   }
   receiver_->ServeTcp(network_, nullptr);
   connections_.reset();
@@ -162,7 +161,7 @@ Engine::ControlScope::~ControlScope() {
   // makes a control call instead, so its answer may take long, and the peer
   // must not wait for that.
   if (!engine_.flows_->ready().empty()) {
-    engine_.Transmit(/*may_defer_acks=*/false);
+    engine_.TransmitAll();
   }
   engine_.Leave();
   if (!engine_.token_.Release(engine_.pending_)) return;
@@ -183,7 +182,9 @@ void Engine::Enter() {
 }
 
 bool Engine::WorkLeft() const {
-  return !flows_->ready().empty() || tx_.blocked() || tx_.looped() != 0 ||
+  const bool ready = !flows_->ready().empty() &&
+                     !(answers_.waiting() && transmitter_->only_acks_left());
+  return ready || tx_.blocked() || tx_.looped() != 0 ||
          network_->gsi().waiting() || completions_.lost() ||
          (connections_ != nullptr && connections_->events_due());
 }
@@ -209,7 +210,8 @@ void Engine::Doorbell(EngineQp& qp) {
         Enter();
         now_ = Now();
         flows_->OnPost(qp.serving_flow());
-        Transmit(/*may_defer_acks=*/false);
+        TransmitAll();
+        answers_.OnPost();
         Leave();
       },
       [this] {
@@ -223,7 +225,10 @@ bool Engine::Progress() {
   if (ServeIfFree(token_, pending_, [this] {
         Enter();
         Iterate(/*inline_poll=*/true);
-        if (runner_ != nullptr) runner_->OnProgramPoll(now_);
+        if (runner_ != nullptr) {
+          runner_->OnProgramPoll(now_,
+                                 completions_.wrote() && !answers_.waiting());
+        }
         Leave();
       })) {
     // The thread that has made the engine quiet may need the CPU.
@@ -240,9 +245,24 @@ bool Engine::Progress() {
   return false;
 }
 
-void Engine::Transmit(bool may_defer_acks) {
+void Engine::TransmitAll() {
   if (__builtin_expect(is_quiet(), 0)) return;
-  transmitter_->TransmitReady(now_, may_defer_acks);
+  transmitter_->TransmitReady(now_, /*acks_wait=*/false);
+}
+
+bool Engine::AcksWait(Time now, bool inline_poll) {
+  const bool wrote = completions_.wrote();
+  const bool only_ack = Transmitter::OnlyAckWaits(flows_->ready().front());
+  // A program that polls for the completion of a request comes back, and sends
+  // its acknowledgements itself.
+  if (answers_.expects_answers() && only_ack &&
+      (wrote || !inline_poll || !flows_->NextDeadline().IsInfinite())) {
+    return answers_.OnData(now);
+  }
+  if (wrote) {
+    return inline_poll && (runner_ == nullptr || !runner_->active());
+  }
+  return !inline_poll && only_ack && answers_.OnData(now);
 }
 
 void Engine::WatchBlocked(Time now) {
@@ -272,6 +292,7 @@ bool Engine::Iterate(bool inline_poll) {
       // The queue pair may have been destroyed since, and its place reused.
       if (const EngineQp* qp = qps_->At(place)) {
         flows_->OnPost(qp->serving_flow());
+        answers_.OnPost();
       }
     });
   }
@@ -284,8 +305,9 @@ bool Engine::Iterate(bool inline_poll) {
   bool worked = false;
   if (!flows_->ready().empty() || tx_.blocked() || network_->gsi().waiting()) {
     const uint64_t before = counters_.tx_packets;
-    transmitter_->TransmitReady(now, /*may_defer_acks=*/false);
-    worked = !tx_.blocked() || counters_.tx_packets != before;
+    const bool acks_wait = answers_.MayWait(now);
+    transmitter_->TransmitReady(now, acks_wait);
+    worked = (!tx_.blocked() && !acks_wait) || counters_.tx_packets != before;
     if (__builtin_expect(tx_.blocked(), 0)) WatchBlocked(now);
   }
   if (__builtin_expect(connections_ != nullptr, 0)) {
@@ -310,8 +332,7 @@ bool Engine::Iterate(bool inline_poll) {
     connections_->DeliverEvents();
   }
   if (!flows_->ready().empty()) {
-    transmitter_->TransmitReady(
-        now, inline_poll && (runner_ == nullptr || !runner_->active()));
+    transmitter_->TransmitReady(now, AcksWait(now, inline_poll));
   }
   return worked;
 }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "datapath/engine/answer_policy.h"
 #include "datapath/engine/completion_writer.h"
 #include "datapath/engine/engine_qp.h"
 #include "datapath/engine/environment.h"
@@ -96,7 +97,9 @@ class Engine {
     // One bounded iteration; true if there was anything to do.
     bool Iterate() { return engine_.Iterate(/*inline_poll=*/false); }
     // The latest time for the next iteration, even if nothing arrives.
-    Time NextDeadline() const { return engine_.NextDeadline(); }
+    Time NextDeadline() const {
+      return std::min(engine_.NextDeadline(), engine_.answers_.until());
+    }
     // There is work to do now.
     bool WorkLeft() const { return engine_.WorkLeft(); }
     // The port has not accepted all frames, and no wake-up says when it will.
@@ -121,7 +124,10 @@ class Engine {
   }
   // Makes the thread that holds the token look for work once more before it
   // releases the token.
-  void AskForAnotherLook() { pending_.Mark(0); }
+  // The place that is marked is free unless 32768 queue pairs exist.
+  void AskForAnotherLook() {
+    pending_.Mark(PendingSet<std::atomic>::kSegmentPlaces - 1);
+  }
 
   // --- Control: inside a ControlScope ------------------------------------
 
@@ -217,10 +223,14 @@ class Engine {
   // The port has not accepted all frames: measures how long it has accepted
   // none.
   [[gnu::cold, gnu::noinline]] void WatchBlocked(Time now);
-  void Transmit(bool may_defer_acks);
+  void TransmitAll();
   // One bounded iteration by the token holder; true if there was anything to
   // do. `inline_poll`: an acknowledgement may wait for the program's next call.
   bool Iterate(bool inline_poll);
+  // After frames were received, if there is something to send: acknowledgements
+  // wait, to be sent together with an answer that the program may be about to
+  // post.
+  bool AcksWait(Time now, bool inline_poll);
 
   // The earliest deadline of the flows, the network and the held completion
   // events.
@@ -239,6 +249,7 @@ class Engine {
   AddressSpace memory_;  // the program's
   Time now_;             // of the thread that is inside
   CompletionWriter completions_;
+  AnswerPolicy answers_;
   EngineCounters counters_;
   Trace trace_;
   Capture capture_;

@@ -37,6 +37,53 @@ TEST_F(EngineWireTest, AControlCallSendsTheAcknowledgementsThatWait) {
   EXPECT_EQ(Received().size(), 1u);
 }
 
+// A program that spins on memory and answers each write by a write: the runner
+// learns that, and then an acknowledgement waits for the answer and leaves
+// behind it. Only turns and posts run the engine, so nothing depends on time.
+TEST_F(EngineWireTest, AnAcknowledgementWaitsForAProgramThatAnswersInMemory) {
+  Connect();
+  const auto turn = [&] {
+    ASSERT_TRUE(
+        node_.engine().TakeTurn([](Engine::Turn& at) { at.Iterate(); }));
+  };
+  const auto opcodes = [&] {
+    std::vector<wire::Opcode> list;
+    for (const Bytes& frame : Received())
+      list.push_back(static_cast<wire::Opcode>(frame[14 + 28]));
+    return list;
+  };
+  using List = std::vector<wire::Opcode>;
+  const List ack = {wire::Opcode::kRcAcknowledge};
+  const List write = {wire::Opcode::kRcWriteOnly};
+  for (uint32_t round = 0; round < 8; ++round) {
+    Transmit(Frame(Headers(), Write(round)));
+    turn();
+    EXPECT_EQ(opcodes(), round < 4 ? ack : List()) << round;
+    testing::SendWr wr;
+    wr.opcode = URNIC_WR_RDMA_WRITE;
+    wr.sges = {node_.Sge(0, kBytes)};
+    ASSERT_TRUE(node_.rings().PostSend(wr));
+    node_.engine().Doorbell(node_.qp());
+    EXPECT_EQ(opcodes(), round < 4 ? write
+                                   : (List{wire::Opcode::kRcWriteOnly,
+                                           wire::Opcode::kRcAcknowledge}))
+        << round;
+    // The peer's acknowledgement, so that no timer is left.
+    wire::PacketFields done;
+    done.opcode = static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
+    done.dest_qp = Qpn{node_.qp().qpn()};
+    done.psn = Psn(round);
+    done.syndrome = wire::kAethCreditsInvalid;
+    done.msn = round + 1;
+    Transmit(Frame(Headers(), done));
+    turn();
+    // On a busy machine the write may have been sent again meanwhile.
+    Received();
+    urnic_cqe cqe = {};
+    ASSERT_TRUE(node_.Poll(cqe));
+  }
+}
+
 TEST_F(EngineWireTest, RoceV1IsAnsweredInRoceV1) {
   Connect(/*roce_v1=*/true);
   wire::PathHeaders headers = Headers();

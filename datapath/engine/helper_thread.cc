@@ -23,6 +23,10 @@ namespace {
 // long as kPollRun means that the program waits by polling.
 constexpr Duration kPollGap = Duration::Microseconds(5);
 constexpr Duration kPollRun = Duration::Microseconds(50);
+// If the helper listens to the port, watching costs no frame its time: then a
+// short run is enough, and the frames that the program takes itself wake
+// nobody.
+constexpr Duration kPollRunListening = Duration::Microseconds(3);
 // How often a watching helper checks.
 constexpr Duration kLookFirst = Duration::Microseconds(200);
 constexpr Duration kLookLast = Duration::Milliseconds(1);
@@ -93,16 +97,36 @@ void HelperThread::TakeOver() {
   sleeper_.Wake();
 }
 
-void HelperThread::OnProgramPoll(Time now) {
+void HelperThread::OnProgramPoll(Time now, bool leaves) {
   polls_.store(polls_.load(std::memory_order_relaxed) + 1,
                std::memory_order_relaxed);
-  if (!active()) return;
+  if (!active()) {
+    if (__builtin_expect(listen_.listens(), 0)) Listen(leaves);
+    return;
+  }
   if (now - last_poll_ > kPollGap) poll_run_start_ = now;
   last_poll_ = now;
-  if (now - poll_run_start_ < kPollRun) return;
+  const Duration run = listen_.listens() ? kPollRunListening : kPollRun;
+  if (now - poll_run_start_ < run) return;
   SetActive(false);
   Disarm();
   if (sleeper_.asleep()) sleeper_.Wake();
+}
+
+void HelperThread::Listen(bool leaves) {
+  switch (listen_.OnPoll(leaves, armed_)) {
+    case ListenPolicy::Act::kNothing:
+      break;
+    case ListenPolicy::Act::kArm:
+      if (!port_wakes_) break;
+      armed_ = port_wakes_ = engine_.port().ArmWakeup();
+      // Frames that arrived before the port was armed raise no wake-up.
+      engine_.AskForAnotherLook();
+      break;
+    case ListenPolicy::Act::kDisarm:
+      Disarm();
+      break;
+  }
 }
 
 void HelperThread::Disarm() {
@@ -116,30 +140,41 @@ bool HelperThread::Wait(int64_t timeout_ns, int port_fd) {
   const timespec timeout{timeout_ns / 1000000000, timeout_ns % 1000000000};
   const int ready = ppoll(fds, port_fd >= 0 ? 2 : 1, &timeout, nullptr);
   if (ready > 0 && fds[0].revents != 0) sleeper_.Clear();
-  return ready > 0;
+  return ready > 0 && fds[1].revents != 0;
+}
+
+uint64_t HelperThread::packets_accepted() const {
+  return engine_.counters().verdicts[static_cast<size_t>(RxVerdict::kAccept)];
 }
 
 void HelperThread::Run() {
-  while (!stop_.load()) {
-    Watch();
-    Serve();
-  }
+  MakePrompt();
+  while (!stop_.load()) Serve(Watch());
 }
 
-void HelperThread::Watch() {
+HelperThread::Cause HelperThread::Watch() {
+  Cause cause = Cause::kAsked;
   uint64_t seen = UINT64_MAX;
   Duration look = kLookFirst;
   while (!stop_.load() && !hand_over_.exchange(false)) {
     const uint64_t polls = polls_.load(std::memory_order_relaxed);
-    if (polls == seen) break;
+    if (polls == seen) {
+      cause = Cause::kNoPoll;
+      break;
+    }
     seen = polls;
-    Wait(look.ns(), -1);
-    look = std::min(look * 2, kLookLast);
+    const bool listens = listen_.listens();
+    if (Wait(look.ns(), listens ? engine_.port().wait_fd() : -1)) {
+      cause = Cause::kWoken;
+      break;
+    }
+    if (!listens) look = std::min(look * 2, kLookLast);
   }
   SetActive(true);
+  return cause;
 }
 
-void HelperThread::Serve() {
+void HelperThread::Serve(Cause cause) {
   Time last_work = engine_.Now();
   Time last_look = last_work;
   int refusals = 0;
@@ -147,7 +182,15 @@ void HelperThread::Serve() {
     bool worked = false;
     const bool mine = engine_.TakeTurn([&](Engine::Turn& turn) {
       sleeper_.Awake();
+      const Cause first = std::exchange(cause, Cause::kAsked);
+      const uint64_t before = packets_accepted();
       worked |= Iterate(turn);
+      const uint64_t packets = packets_accepted() - before;
+      if (first == Cause::kNoPoll) {
+        engine_.mutable_counters()->packets_found_late += packets;
+        listen_.OnLook(packets);
+      }
+      if (first == Cause::kWoken) listen_.OnWoken(packets);
       if (spin_.spinning()) Disarm();
     });
     if (!mine) {
@@ -193,7 +236,7 @@ bool HelperThread::Sleep(Duration polled) {
   bool worked = false;
   Time wake;
   const bool mine = engine_.TakeTurn([&](Engine::Turn& turn) {
-    armed_ = engine_.port().ArmWakeup();
+    armed_ = port_wakes_ = engine_.port().ArmWakeup();
     // Frames that arrived before the port was armed raise no wake-up: look once
     // more.
     worked |= Iterate(turn);

@@ -6,7 +6,9 @@
 // Two modes (docs/design/0002-the-token.md):
 //   watching  The program polls. The helper checks now and then whether it
 //             still does. If the number of polls has not changed, the helper
-//             takes over.
+//             takes over. If it then finds that frames had to wait, the program
+//             spins on memory: from then on the port wakes the helper while
+//             nobody polls (listen_policy.h).
 //   active    The helper runs the engine: after traffic it polls for a
 //             moment, then arms the port's wake-up and sleeps in poll().
 // A program that polls only now and then does not change an active helper: both
@@ -19,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "datapath/engine/engine.h"
+#include "datapath/engine/listen_policy.h"
 #include "datapath/engine/runner.h"
 #include "datapath/engine/sleeper.h"
 #include "datapath/engine/spin_policy.h"
@@ -35,7 +38,7 @@ class HelperThread final : public Runner {
   // Stops and joins.
   ~HelperThread() override;
 
-  void OnProgramPoll(Time now) override;
+  void OnProgramPoll(Time now, bool leaves) override;
   void BeforeRelease(bool work_left, Time next_deadline) override {
     sleeper_.BeforeRelease(work_left, next_deadline);
   }
@@ -46,10 +49,15 @@ class HelperThread final : public Runner {
  private:
   HelperThread(Engine& engine, int event_fd);
   void Run();
+  // Why a watching helper takes over.
+  enum class Cause : uint8_t { kAsked, kNoPoll, kWoken };
+
   // Returns when the program stops polling, or on stop.
-  void Watch();
+  Cause Watch();
   // Returns when the program polls again, or on stop.
-  void Serve();
+  void Serve(Cause cause);
+  // Token holder, while the helper watches and listens to the port.
+  void Listen(bool leaves);
   // Sleeps at most for `polled` if the port cannot wake the helper. False: it
   // did not sleep, because there was work or another thread was inside.
   bool Sleep(Duration polled);
@@ -57,11 +65,14 @@ class HelperThread final : public Runner {
   bool Iterate(Engine::Turn& turn);
   void Disarm();
   void TakeOver();
+  // True if the port has ended the wait.
   bool Wait(int64_t timeout_ns, int port_fd);
+  uint64_t packets_accepted() const;
 
   Engine& engine_;
   Sleeper sleeper_;
   SpinPolicy spin_;  // this thread's
+  ListenPolicy listen_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> hand_over_{false};
   std::atomic<uint64_t> polls_{0};  // written by token holders only
@@ -70,6 +81,7 @@ class HelperThread final : public Runner {
   Time last_poll_;
   Time poll_run_start_;
   bool armed_ = false;         // the port raises wake-ups
+  bool port_wakes_ = true;     // it did when it was last armed
   bool can_be_woken_ = false;  // at the last sleep
 
   std::thread thread_;

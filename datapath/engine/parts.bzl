@@ -31,6 +31,7 @@ ENGINE_SRCS = [
 
 ENGINE_HDRS = [
     "address_table.h",
+    "answer_policy.h",
     "burst_limit.h",
     "completion_queue.h",
     "completion_writer.h",

@@ -47,7 +47,7 @@ class Reactor final : public Runner {
  private:
   Reactor(Engine& engine, int event_fd, int epoll_fd);
 
-  void OnProgramPoll(Time) override {}
+  void OnProgramPoll(Time, bool) override {}
   void BeforeRelease(bool work_left, Time next_deadline) override {
     sleeper_.BeforeRelease(work_left, next_deadline);
   }

@@ -18,6 +18,9 @@ class ReadyList {
     Append(node);
   }
 
+  // The next node. REQUIRES: !empty()
+  Node& front() const { return *head_; }
+
   // REQUIRES: !empty()
   Node& Pop() {
     Node& node = *head_;

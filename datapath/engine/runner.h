@@ -26,8 +26,10 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // Token holder: a thread of the program polls at the time `now`.
-  virtual void OnProgramPoll(Time now) = 0;
+  // Token holder: a thread of the program polls at the time `now`. `leaves`: it
+  // has found completions and no data to answer, so what it does next is
+  // unknown.
+  virtual void OnProgramPoll(Time now, bool leaves) = 0;
   // Token holder, before it releases the token, except at the end of the
   // runner's own turn. `work_left`: there is something to do now. Otherwise
   // there is nothing to do before `next_deadline`.

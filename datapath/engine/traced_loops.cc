@@ -14,9 +14,9 @@ void Receiver::ProcessTraced(uint32_t count, Time now) {
   sink_->OnBurstEdge(TracePoint::kBurstProcessed, 0);
 }
 
-void Transmitter::TransmitTraced(Time now, bool may_defer_acks) {
+void Transmitter::TransmitTraced(Time now, bool acks_wait) {
   sink_->OnBurstEdge(TracePoint::kBurstBegins, tx_->room());
-  TransmitBurst<TracedSink>(now, may_defer_acks);
+  TransmitBurst<TracedSink>(now, acks_wait);
   sink_->OnBurstEdge(TracePoint::kBurstSent, tx_->room());
 }
 

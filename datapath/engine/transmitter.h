@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 
-#include "datapath/engine/completion_writer.h"
 #include "datapath/engine/flow_scheduler.h"
 #include "datapath/engine/flow_sink.h"
 #include "datapath/engine/iwarp_sender.h"
@@ -29,12 +28,10 @@ class Transmitter {
  public:
   // All outlive the transmitter.
   Transmitter(TransmitQueue* tx, FlowScheduler* flows, TracedSink* sink,
-              const CompletionWriter* completions, AddressSpace* memory,
-              EngineCounters* counters, Witness witness)
+              AddressSpace* memory, EngineCounters* counters, Witness witness)
       : tx_(tx),
         flows_(flows),
         sink_(sink),
-        completions_(completions),
         roce_(tx, memory, counters, witness),
         iwarp_(tx, memory, counters),
         rud_(tx, memory, counters) {}
@@ -48,14 +45,23 @@ class Transmitter {
     rud_.Serve(network);
   }
 
-  // Transmits up to one burst. `may_defer_acks`: an acknowledgement may wait
-  // for the program's next post, poll or control call.
-  void TransmitReady(Time now, bool may_defer_acks) {
+  // Transmits up to one burst. `acks_wait`: flows that have only an
+  // acknowledgement to send are passed over.
+  void TransmitReady(Time now, bool acks_wait) {
     if (__builtin_expect(sink_->hot(), 0)) {
-      TransmitTraced(now, may_defer_acks);
+      TransmitTraced(now, acks_wait);
     } else {
-      TransmitBurst<FlowSink>(now, may_defer_acks);
+      TransmitBurst<FlowSink>(now, acks_wait);
     }
+  }
+  // At the end of the last TransmitReady(..., true): the flows that are ready
+  // have only acknowledgements to send.
+  bool only_acks_left() const { return only_acks_left_; }
+  // The flow has nothing to send but an acknowledgement that may wait.
+  static bool OnlyAckWaits(Flow& flow) {
+    if (flow.is_roce_qp()) return flow.only_ack_waits();
+    return flow.kind() == Flow::Kind::kConnection &&
+           static_cast<IwarpConnection&>(flow).only_ack_waits();
   }
 
   // Call this before a queue pair stops answering: sends the responses that it
@@ -71,7 +77,7 @@ class Transmitter {
   }
 
  private:
-  void TransmitTraced(Time now, bool may_defer_acks);  // traced_loops.cc
+  void TransmitTraced(Time now, bool acks_wait);  // traced_loops.cc
   template <typename Sink>
   void SendOwedWith(RoceQp& qp) {
     tx_->Flush();
@@ -84,20 +90,20 @@ class Transmitter {
     tx_->Flush();
   }
   template <typename Sink>
-  void TransmitBurst(Time now, bool may_defer_acks) {
+  void TransmitBurst(Time now, bool acks_wait) {
     // Frames that the port has not accepted yet go first.
     if (!tx_->Flush()) return TransmitToOurselves<Sink>(now);
     ReadyList<Flow>& ready = flows_->ready();
     ReadyList<Flow> passed_over;
+    bool others_left = false;
     uint32_t room = tx_->burst();
     // Without an empty frame a queue pair stays in the ready list.
     while (!ready.empty() && room != 0 && tx_->HasEmptyFrame()) {
       Flow& flow = ready.Pop();
-      // An acknowledgement waits, to be sent together with an answer that the
-      // program may be about to post.
-      const bool acks_wait = may_defer_acks && completions_->wrote();
       if (__builtin_expect(!flow.is_roce_qp(), 0)) {
-        if ((acks_wait && OnlyAckWaits(flow)) || IsBlocked(flow)) {
+        const bool only_ack = OnlyAckWaits(flow);
+        if ((acks_wait && only_ack) || IsBlocked(flow)) {
+          others_left |= !only_ack;
           ready.PassOver(flow, passed_over);
         } else {
           room -= TransmitOther<Sink>(flow, now,
@@ -108,12 +114,14 @@ class Transmitter {
       RoceQp& qp = RoceQp::Of(flow);
       // A loopback packet waits until the next iteration has made room.
       if ((acks_wait && qp.only_ack_waits()) || roce_.IsBlocked(qp)) {
+        others_left |= !qp.only_ack_waits();
         MUTATION_SKIPS(engine_forgets_deferred_acks)
         ready.PassOver(qp, passed_over);
         continue;
       }
       room -= Transmit<Sink>(qp, now, std::min(room, tx_->empty_frames()));
     }
+    only_acks_left_ = ready.empty() && !others_left;
     ready.Restore(passed_over);
     tx_->Flush();
     // Refill now, when everything is sent, rather than before the next frame.
@@ -134,12 +142,6 @@ class Transmitter {
     if (count == 0) result.has_work = false;
     flows_->Apply(qp, result);
     return built;
-  }
-
-  // The same for a connection. A queue pair of iWARP sends nothing itself.
-  static bool OnlyAckWaits(Flow& flow) {
-    return flow.kind() == Flow::Kind::kConnection &&
-           static_cast<IwarpConnection&>(flow).only_ack_waits();
   }
 
   bool IsBlocked(const Flow& flow) const {
@@ -192,7 +194,7 @@ class Transmitter {
   TransmitQueue* const tx_;
   FlowScheduler* const flows_;
   TracedSink* const sink_;
-  const CompletionWriter* const completions_;
+  bool only_acks_left_ = false;
   RoceSender roce_;
   IwarpSender iwarp_;
   RudSender rud_;

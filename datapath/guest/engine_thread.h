@@ -28,4 +28,10 @@ class SignalsHeldBack {
 [[nodiscard]] std::optional<std::thread> StartEngineThread(
     const char* name, std::function<void()> run);
 
+// Asks the kernel to run the calling thread soon after it is woken, also on a
+// CPU on which another thread spins: a short time slice, which the scheduler of
+// Linux 6.12 lets preempt longer ones, and timers without slack. Needs no
+// privilege. Has no effect if the kernel refuses.
+void MakePrompt();
+
 }  // namespace urnic

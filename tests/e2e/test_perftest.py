@@ -1,6 +1,8 @@
 """The distribution's perftest and ibv_rc_pingpong, unmodified, on every bed."""
 
 import functools
+import os
+import re
 import signal
 
 import bed
@@ -223,6 +225,50 @@ for _bed in ("vhost", "veth9000"):
                       _bed == "vhost" and _program in ("ib_send_bw",
                                                        "ib_write_bw"),
                       alone=True)
+
+
+# Messages of a test that spins on memory. Its average is a figure: only counts
+# decide, because other programs may take our CPUs.
+SPINS = 3000
+
+
+def run_lat(context, tool, cpus):
+    """One latency test between namespaces: its average, and the engines'
+    counters of both sides."""
+    with bed.VethBed(context.tools, 9000) as place:
+        options = [{"env": {"URNIC_STATS": place.stats_path(side)},
+                    "wrap": ["taskset", "-c", str(cpus[side])] if cpus else []}
+                   for side in (0, 1)]
+        server, client = place.run_pair(
+            [tool, "-x", str(place.gid_v4), "-F", "-n", str(SPINS)],
+            seconds=60, server_options=options[0], client_options=options[1])
+        perftest.check_report(context, server, client)
+        rows = re.findall(r"^ *\d+ +\d+ +[\d.].*$", client.out, re.M)
+        engines = [device["engine"] for side in (0, 1)
+                   for device in place.read_stats(side)]
+        return float(rows[-1].split()[5]), engines
+
+
+def spin_on_memory(context, pinned):
+    """ib_write_lat finds the peer's write in memory, and polls only for its own
+    completion. Hardly any write may wait until the helper thread looks. Before
+    the helper listened to the port, more than every second one did."""
+    context.need("ib_write_lat", "ib_send_lat", "taskset")
+    cpus = sorted(os.sched_getaffinity(0))[:2] if pinned else None
+    if cpus is not None and len(cpus) < 2:
+        raise suite.Skip("one CPU: the two sides cannot both spin")
+    rival, _ = run_lat(context, "ib_send_lat", cpus)
+    average, engines = run_lat(context, "ib_write_lat", cpus)
+    late = sum(engine["packets_found_late"] for engine in engines)
+    again = sum(engine["requests_resent"] for engine in engines)
+    context.note(f"{average} us, ib_send_lat {rival} us; of {2 * SPINS} writes "
+                 f"{late} found late, {again} sent again")
+    context.check(late < SPINS / 10, context.remark)
+
+
+for _name, _pinned in {"pinned": True, "not-pinned": False}.items():
+    suite.add(f"veth9000/ib_write_lat/wakes-who-spins-on-memory/{_name}",
+              functools.partial(spin_on_memory, pinned=_pinned))
 
 
 @suite.test("veth/path-mtu-follows-the-interface")

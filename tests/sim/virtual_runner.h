@@ -35,7 +35,7 @@ class VirtualRunner final : public Runner {
   void Wake() { Plan(world_.now() + Moment()); }
 
  private:
-  void OnProgramPoll(Time) override {}
+  void OnProgramPoll(Time, bool) override {}
   void HandOver() override {}
   void BeforeRelease(bool work_left, Time next_deadline) override {
     if (work_left) return Plan(world_.now() + Moment());

@@ -134,10 +134,17 @@ class Qp {
     }
   }
 
-  // Responses and acknowledgements first, then requests. If both wait, each
-  // gets half of the slots: otherwise a peer that reads without pause would
-  // block our requests, even those resent after a loss.
+  // Responses first, then requests. If both wait, each gets half of the slots:
+  // otherwise a peer that reads without pause would block our requests, even
+  // those resent after a loss. An acknowledgement alone goes behind the
+  // requests: the peer's program that finds its completion then also finds our
+  // data, and a slot is kept for it.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
+    if (responder_.OnlyAckWaits() && slots.size() > 1) {
+      const uint32_t requests =
+          requester().Transmit(now, slots.first(slots.size() - 1));
+      return requests + responder_.Transmit(slots.subspan(requests));
+    }
     const bool both = responder_.AnswersWait() && requester().HasWork();
     const size_t asked = both ? slots.size() / 2 : 0;
     const uint32_t responses =
