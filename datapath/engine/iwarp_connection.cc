@@ -1,5 +1,7 @@
 #include "datapath/engine/iwarp_connection.h"
 
+#include <new>
+#include <type_traits>
 #include <utility>
 
 #include "datapath/engine/connection_table.h"
@@ -17,7 +19,12 @@ IwarpConnection::IwarpConnection(ConnectionTable* table,
       tuple_(tuple),
       path_(path),
       kept_count_(kept_fpdus),
-      kept_(new iwarp::KeptFpdu[kept_fpdus]) {}
+      kept_(static_cast<iwarp::KeptFpdu*>(
+          ::operator new(kept_fpdus * sizeof(iwarp::KeptFpdu)))) {
+  // The records are written as a whole before they are read.
+  static_assert(std::is_trivially_destructible_v<iwarp::KeptFpdu> &&
+                std::is_trivially_copyable_v<iwarp::KeptFpdu>);
+}
 
 void IwarpConnection::Begin(const iwarp::EndpointPools& pools) {
   endpoint_.emplace(pools, std::span(kept_.get(), kept_count_));

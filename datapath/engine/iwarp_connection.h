@@ -174,7 +174,11 @@ class IwarpConnection final : public Flow {
   net::Path path_;
   uint32_t known_mtu_ = 0;  // of the path, as the network last knew it
   uint32_t kept_count_;
-  std::unique_ptr<iwarp::KeptFpdu[]> kept_;
+  // Not initialized: a connection that keeps nothing does not touch its 5 KB.
+  struct FreeMemory {
+    void operator()(void* memory) const { ::operator delete(memory); }
+  };
+  std::unique_ptr<iwarp::KeptFpdu[], FreeMemory> kept_;
   std::optional<iwarp::Endpoint> endpoint_;
   IwarpQp* qp_ = nullptr;
   IwarpListener* listener_ = nullptr;

@@ -4,7 +4,7 @@
 // together. Plain data; service.h says which thread may access it.
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -94,7 +94,7 @@ struct Id {
   // For a listener: how many more requests may be reported to the program, the
   // requests that wait beyond that, and the devices that listen for it.
   uint32_t backlog_left = 0;
-  std::deque<QueuedEvent> parked;
+  std::list<QueuedEvent> parked;  // a deque would take 448 bytes of every id
   std::vector<CmPort*> heard_on;
 
   std::vector<std::shared_ptr<Multicast>> multicasts;
