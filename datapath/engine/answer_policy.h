@@ -92,7 +92,7 @@ class AnswerPolicy {
   static constexpr uint32_t kCreditMost = 32;
   static constexpr uint32_t kTrusted = 64;
 
-  bool waits_for_post_ = false;   // since the last data
+  bool waits_for_post_ = false;  // since the last data
   bool expects_answers_ = false;
   uint32_t answers_ = 0;  // in a row
   uint32_t needed_ = kNeededFirst;
