@@ -12,9 +12,10 @@
 #include <memory>
 
 #include "bench/loops.h"
+#include "datapath/engine/completion_queue.h"
 #include "datapath/engine/engine.h"
 #include "datapath/engine/network.h"
-#include "datapath/engine/qp_table.h"
+#include "datapath/engine/roce_qp.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
 #include "tests/support/fake_rings.h"

@@ -257,13 +257,18 @@ def spin_on_memory(context, pinned):
     cpus = sorted(os.sched_getaffinity(0))[:2] if pinned else None
     if cpus is not None and len(cpus) < 2:
         raise suite.Skip("one CPU: the two sides cannot both spin")
-    rival, _ = run_lat(context, "ib_send_lat", cpus)
-    average, engines = run_lat(context, "ib_write_lat", cpus)
-    late = sum(engine["packets_found_late"] for engine in engines)
-    again = sum(engine["requests_resent"] for engine in engines)
-    context.note(f"{average} us, ib_send_lat {rival} us; of {2 * SPINS} writes "
-                 f"{late} found late, {again} sent again")
-    context.check(late < SPINS / 10, context.remark)
+    # Other programs may take our CPUs, or put both sides on one. That makes more
+    # packets late, never fewer; without wake-ups they are late in every try.
+    for _ in range(3):
+        rival, _ = run_lat(context, "ib_send_lat", cpus)
+        average, engines = run_lat(context, "ib_write_lat", cpus)
+        late = sum(engine["packets_found_late"] for engine in engines)
+        again = sum(engine["requests_resent"] for engine in engines)
+        context.note(f"{average} us, ib_send_lat {rival} us; of {2 * SPINS} "
+                     f"writes {late} found late, {again} sent again")
+        if late < SPINS / 10:
+            return
+    context.check(False, context.remark)
 
 
 for _name, _pinned in {"pinned": True, "not-pinned": False}.items():

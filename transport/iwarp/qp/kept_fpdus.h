@@ -43,8 +43,8 @@ struct KeptFpdu {
 // Those of one connection, in the order of the stream.
 class KeptFpdus {
  public:
-  // `records`: a power of two, or empty; limits how many are kept. They need not
-  // be initialized. Both outlive this object.
+  // `records`: a power of two, or empty; limits how many are kept. They need
+  // not be initialized. Both outlive this object.
   KeptFpdus(FpduKeeper* keeper, std::span<KeptFpdu> records)
       : keeper_(keeper), records_(records) {
     URNIC_CHECK((records.size() & (records.size() - 1)) == 0);
