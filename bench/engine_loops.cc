@@ -15,6 +15,7 @@
 #include "datapath/engine/completion_queue.h"
 #include "datapath/engine/engine.h"
 #include "datapath/engine/network.h"
+#include "datapath/engine/qp_table.h"
 #include "datapath/engine/roce_qp.h"
 #include "datapath/nic/nic.h"
 #include "datapath/port/port_factory.h"
