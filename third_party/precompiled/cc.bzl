@@ -94,11 +94,14 @@ def _with_header(header, rule, srcs = [], copts = [], deps = [], **kwargs):
     if [src for src in srcs if src.endswith((".c", ".S"))]:
         return rule(srcs = srcs, copts = copts, deps = deps, **kwargs)
     package, name = header[2:].split(":")
+
+    # Ours change: a source is compiled again if what is precompiled for it has.
+    depends = [] if package == _PACKAGE else ["-fpch-deps"]
     rule(
         srcs = srcs,
         copts = copts + select({
             "//%s:clang" % _PACKAGE: [],
-            "//conditions:default": ["-include", "$(BINDIR)/%s/gcc/%s.h" % (package, name)],
+            "//conditions:default": ["-include", "$(BINDIR)/%s/gcc/%s.h" % (package, name)] + depends,
         }),
         deps = deps + select({
             "//%s:clang" % _PACKAGE: [],
