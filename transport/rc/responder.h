@@ -131,6 +131,9 @@ class Responder {
     return count;
   }
 
+  // REQUIRES: OnlyAckWaits().
+  void TransmitAck(TxSlot& slot) { WriteAck(slot); }
+
   bool AnswersWait() const { return replay_.AnyPending() || notifier_.due; }
   bool HasWork() const { return AnswersWait() || AckWaits(); }
   // There is only an acknowledgement to send, which may go with later packets.
