@@ -66,10 +66,14 @@ def _precompiled_header_impl(ctx):
             variables = variables,
         ),
     )
+
+    # GCC takes the header only where the same macros are defined. Those of the
+    # libraries would be missing in a target that does not use them.
     return [
         DefaultInfo(files = depset([out])),
         CcInfo(compilation_context = cc_common.create_compilation_context(
             headers = depset([out, copy] + ctx.files.textual),
+            defines = context.defines,
         )),
     ]
 
