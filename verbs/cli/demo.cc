@@ -393,16 +393,15 @@ int Demo() {
 
 }  // namespace
 
-void AddDemoCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "demo", "Run perftest between two hosts that this command creates");
-  command->footer(
+void AddDemoCommand(Command& urnic) {
+  Command& command = urnic.AddSubcommand(
+      "demo", "Run perftest between two hosts that this command creates", Demo);
+  command.SetFooter(
       "Creates two network namespaces (as root) and a pair of processes that "
       "share memory, and runs perftest on both. If qperf is installed, also "
       "measures the kernel's TCP and draws bars. Removes everything again. "
       "Takes half a minute on an idle machine. The exit status is 1 if a test "
       "fails.");
-  command->callback([exit_status] { *exit_status = Demo(); });
 }
 
 }  // namespace urnic

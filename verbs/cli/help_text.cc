@@ -1,7 +1,6 @@
-#include "verbs/cli/help_formatter.h"
+#include "verbs/cli/help_text.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -33,17 +32,6 @@ std::string WrapLine(const std::string& line, size_t indent) {
   return wrapped;
 }
 
-// "  --port DEV        What the RNIC sends through".
-std::string Entry(const std::string& name, const std::string& explanation) {
-  std::string entry = "  " + name;
-  if (entry.size() + 2 > kExplanationColumn) {
-    absl::StrAppend(&entry, "\n", std::string(kExplanationColumn, ' '));
-  } else {
-    entry.resize(kExplanationColumn, ' ');
-  }
-  return absl::StrCat(entry, WrapLines(explanation, kExplanationColumn), "\n");
-}
-
 }  // namespace
 
 std::string WrapLines(std::string_view text, size_t indent) {
@@ -57,32 +45,14 @@ std::string WrapLines(std::string_view text, size_t indent) {
   return wrapped;
 }
 
-HelpFormatter::HelpFormatter(std::string usage) : usage_(std::move(usage)) {}
-
-std::string HelpFormatter::make_usage(const CLI::App* app,
-                                      std::string name) const {
-  if (usage_.empty()) return CLI::Formatter::make_usage(app, name);
-  return absl::StrCat("Usage: ", usage_, "\n");
-}
-
-// The usage line shows which arguments are required, and the explanations name
-// the variables of the environment.
-std::string HelpFormatter::make_option(const CLI::Option* option,
-                                       bool is_positional) const {
-  std::string name = make_option_name(option, is_positional);
-  const bool takes_value = option->get_type_size() != 0;
-  if (!is_positional && takes_value)
-    absl::StrAppend(&name, " ", option->get_type_name());
-  return Entry(name, option->get_description());
-}
-
-std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
-  return Entry(command->get_name(), command->get_description());
-}
-
-std::string HelpFormatter::make_footer(const CLI::App* app) const {
-  const std::string& footer = app->get_footer();
-  return footer.empty() ? "" : WrapLines(footer, 0) + "\n";
+std::string HelpEntry(const std::string& name, const std::string& explanation) {
+  std::string entry = "  " + name;
+  if (entry.size() + 2 > kExplanationColumn) {
+    absl::StrAppend(&entry, "\n", std::string(kExplanationColumn, ' '));
+  } else {
+    entry.resize(kExplanationColumn, ' ');
+  }
+  return absl::StrCat(entry, WrapLines(explanation, kExplanationColumn), "\n");
 }
 
 }  // namespace urnic
