@@ -1,21 +1,21 @@
 #pragma once
 
-// The facts about an object as JSON. Apart from facts.h because it needs a
-// library.
+// Facts as JSON. The only user of the JSON library besides tests that judge by
+// it: parsing that library takes longer than compiling all else in a file.
 
-#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "ras/facts/facts.h"
 
 namespace urnic {
 
-// An object with a member for each fact, in their order; without `details`,
-// only those that people see at first. Numbers beyond 64 bits stay texts.
-nlohmann::ordered_json JsonOf(const Facts& facts, bool details);
+// An object with a member for each fact, in their order, in one line; without
+// `details`, only those that people see at first. Numbers beyond 64 bits are
+// texts. Programs choose their names: bytes that are not UTF-8 are replaced.
+std::string JsonOf(const Facts& facts, bool details);
 
-// As text, indented by `indent` spaces; negative: in one line. Programs choose
-// their names: bytes that are not UTF-8 are replaced.
-std::string JsonText(const nlohmann::ordered_json& json, int indent);
+// An array of such objects: in one line, or indented (`pretty`).
+std::string JsonOf(const std::vector<Facts>& list, bool details, bool pretty);
 
 }  // namespace urnic

@@ -41,8 +41,7 @@ class JsonFile final : public LogTarget {
     return 0;
   }
   int Write(const Facts& record) override {
-    const std::string line =
-        JsonText(JsonOf(record, /*details=*/true), -1) + "\n";
+    const std::string line = JsonOf(record, /*details=*/true) + "\n";
     // Opened each time: it may have been renamed meanwhile.
     const int fd = Open();
     if (fd < 0) return errno;

@@ -28,6 +28,14 @@ DPDK_FOLDERS = ("datapath/", "bench/")
 CODED_FOLDERS = ("transport/", "datapath/", "verbs/")
 # Within the library, only the engine includes these.
 CORE_FOLDERS = ("transport/rc/", "transport/uc/", "transport/ud/")
+# Headers that take longer to compile than a file of ours, and who includes them:
+# the file that all others use instead, and tests that judge by the library.
+DOORS = (
+    ("CLI/", ("verbs/cli/command_line.cc",)),
+    ("nlohmann/", ("ras/facts/facts_json.cc", "ras/facts/facts_json_test.cc",
+                   "ras/log/log_target_test.cc")),
+    ("toml++/", ("verbs/cli/config_file.cc",)),
+)
 CODE_SUFFIXES = (".h", ".c", ".cc", ".def")
 TEXT_SUFFIXES = CODE_SUFFIXES + (".S", ".py", ".sh", ".bzl", ".bazel", ".md",
                                  ".txt", ".toml", ".map", ".lua")
@@ -127,6 +135,29 @@ def check_dpdk(f):
             yield finding("dpdk", f, i,
                           "only datapath/ and bench/ may include " +
                           line.split()[-1])
+
+
+_BRACKETED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)', re.MULTILINE)
+
+
+def check_doors(f):
+    """A heavy header has a door: the others include that."""
+    if not f.is_code:
+        return
+    for match in _BRACKETED.finditer(f.text):
+        for start, doors in DOORS:
+            if match.group(1).startswith(start) and f.path not in doors:
+                line = f.text.count("\n", 0, match.start()) + 1
+                yield finding("door", f, line, "only %s may include %s" %
+                              (", ".join(doors), match.group(1)))
+
+
+def check_door_paths(paths):
+    for _, doors in DOORS:
+        for path in doors:
+            if path not in paths:
+                yield Finding("door", path, 1, "is named in tidy.py, and does "
+                              "not exist", None)
 
 
 def check_refusals(f):
@@ -309,9 +340,9 @@ def check_torn_comments(f):
         last = this
 
 
-RULES = (check_pure, check_dpdk, check_refusals, check_file_lines, check_columns,
-         check_whitespace, check_words, check_guard, check_function_lines,
-         check_torn_comments)
+RULES = (check_pure, check_dpdk, check_doors, check_refusals, check_file_lines,
+         check_columns, check_whitespace, check_words, check_guard,
+         check_function_lines, check_torn_comments)
 
 
 # Files of other projects that comments name.
@@ -448,7 +479,7 @@ def source_paths(root):
 
 def check_tree(root):
     paths = source_paths(root)
-    found = list(check_readmes(set(paths)))
+    found = list(check_readmes(set(paths))) + list(check_door_paths(paths))
     endings = endings_of(paths)
     code = {}
     texts = {}

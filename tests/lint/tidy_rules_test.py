@@ -49,6 +49,26 @@ class RulesTest(unittest.TestCase):
         self.assertEqual([], rules("datapath/port.cc", line))
         self.assertEqual([], rules("bench/raw.cc", line))
 
+    def test_heavy_headers_have_doors(self):
+        for line, door in [("#include <CLI/CLI.hpp>\n",
+                            "verbs/cli/command_line.cc"),
+                           ('#include "nlohmann/json_fwd.hpp"\n',
+                            "ras/facts/facts_json.cc"),
+                           ("  # include <toml++/toml.h>\n",
+                            "verbs/cli/config_file.cc")]:
+            self.assertEqual(["door"], rules("verbs/cli/a.cc", line))
+            self.assertEqual(["door"], rules("verbs/a_test.cc", line))
+            self.assertEqual(["door"], rules(door.replace(".cc", ".h"),
+                                             "#pragma once\n" + line))
+            self.assertEqual([], rules(door, line))
+        self.assertEqual([], rules("verbs/cli/a.cc",
+                                   '#include "verbs/cli/command_line.h"\n'
+                                   "// <CLI/CLI.hpp>\n"))
+        paths = [path for _, doors in tidy.DOORS for path in doors]
+        self.assertEqual([], list(tidy.check_door_paths(paths)))
+        self.assertEqual(paths[:1], [f.path for f in
+                                     tidy.check_door_paths(paths[1:])])
+
     def test_a_refusal_has_a_code(self):
         line = 'return absl::NotFoundError("no interface");\n'
         self.assertEqual(["refusal"], rules("datapath/port/a.cc", line))

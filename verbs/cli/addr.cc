@@ -35,9 +35,9 @@ absl::Status CheckAddress(const std::string& value) {
 
 }  // namespace
 
-void AddAddrCommand(CLI::App& app, int* exit_status) {
+void AddAddrCommand(Command& urnic) {
   AddRnicCommand(
-      app,
+      urnic,
       {.name = "addr",
        .help = "Show and change the addresses of running programs' RNICs",
        .one = "an address",
@@ -47,8 +47,7 @@ void AddAddrCommand(CLI::App& app, int* exit_status) {
                      "takes the iWARP device for it",
        .value_is_words = false,
        .check = CheckAddress,
-       .print = PrintAddress},
-      exit_status);
+       .print = PrintAddress});
 }
 
 }  // namespace urnic

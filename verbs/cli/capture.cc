@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -276,45 +275,34 @@ int Run(const CaptureArguments& arguments) {
 
 }  // namespace
 
-void AddCaptureCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      kCommand, "Write the frames of RNICs in running programs for Wireshark");
-  command->footer(
-      "Writes pcapng until it is interrupted: urnic capture | tshark -r -. "
-      "Each "
-      "frame that arrived has the verdict on it as its comment. Programs that "
-      "start meanwhile are captured, too. Shows programs of the same user; "
-      "root "
-      "sees all.");
+void AddCaptureCommand(Command& urnic) {
   auto arguments = std::make_shared<CaptureArguments>();
-  AddProcessOption(*command, &arguments->process);
-  command
-      ->add_option("--output", arguments->output,
-                   "Write into this file; - is stdout, the default")
-      ->type_name("FILE");
-  command
-      ->add_option("--lqpn", arguments->lqpn, "Only frames of this queue pair")
-      ->type_name("QPN")
-      ->check(CLI::Range(1u, 0xffffffu));
-  command
-      ->add_option("--peer", arguments->peer,
-                   "Only IP packets to or from this address or network")
-      ->type_name("IP[/LEN]");
-  command
-      ->add_option("--snap", arguments->snap_bytes,
-                   "Keep only the first bytes of each frame; default 9216")
-      ->type_name("BYTES")
-      ->check(CLI::Range(uint32_t{1}, Capture::kSnapMax));
-  command->add_option("--count", arguments->count, "Stop after N frames")
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, kCountMax));
-  command
-      ->add_option("--seconds", arguments->seconds,
-                   "End after this many seconds; fractions are allowed")
-      ->type_name("N")
-      ->check(CLI::Range(0.001, 1e6));
-  command->callback(
-      [arguments, exit_status] { *exit_status = Run(*arguments); });
+  Command& command = urnic.AddSubcommand(
+      kCommand, "Write the frames of RNICs in running programs for Wireshark",
+      [arguments] { return Run(*arguments); });
+  command.SetFooter(
+      "Writes pcapng until it is interrupted: urnic capture | tshark -r -. "
+      "Each frame that arrived has the verdict on it as its comment. Programs "
+      "that start meanwhile are captured, too. Shows programs of the same "
+      "user; root sees all.");
+  AddProcessOption(command, &arguments->process);
+  command.AddOption("--output", &arguments->output,
+                    "Write into this file; - is stdout, the default",
+                    {.type = "FILE"});
+  command.AddOption("--lqpn", &arguments->lqpn,
+                    "Only frames of this queue pair",
+                    {.type = "QPN", .range = {1, 0xffffff}});
+  command.AddOption("--peer", &arguments->peer,
+                    "Only IP packets to or from this address or network",
+                    {.type = "IP[/LEN]"});
+  command.AddOption("--snap", &arguments->snap_bytes,
+                    "Keep only the first bytes of each frame; default 9216",
+                    {.type = "BYTES", .range = {1, Capture::kSnapMax}});
+  command.AddOption("--count", &arguments->count, "Stop after N frames",
+                    {.type = "N", .range = {1, kCountMax}});
+  command.AddOption("--seconds", &arguments->seconds,
+                    "End after this many seconds; fractions are allowed",
+                    {.type = "N", .range = {0.001, 1e6}});
 }
 
 }  // namespace urnic

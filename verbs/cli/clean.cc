@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ras/facts/facts.h"
+#include "ras/facts/facts_json.h"
 #include "verbs/cli/command.h"
 #include "verbs/cli/fact_list.h"
 #include "verbs/cli/leftovers.h"
@@ -62,7 +62,7 @@ int Clean(const CleanArguments& arguments) {
   for (const LeftOver& left : all.list)
     objects.push_back(FactsOf(left, arguments.dry_run));
   if (arguments.json) {
-    std::puts(FactsJson(objects, /*details=*/true, /*pretty=*/false).c_str());
+    std::puts(JsonOf(objects, /*details=*/true, /*pretty=*/false).c_str());
   } else {
     for (const Facts& object : objects)
       std::puts(FactLine(object, /*details=*/true).c_str());
@@ -73,21 +73,20 @@ int Clean(const CleanArguments& arguments) {
 
 }  // namespace
 
-void AddCleanCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "clean", "List and remove what programs that died have left behind");
-  command->footer(
+void AddCleanCommand(Command& urnic) {
+  auto arguments = std::make_shared<CleanArguments>();
+  Command& command = urnic.AddSubcommand(
+      "clean", "List and remove what programs that died have left behind",
+      [arguments] { return Clean(*arguments); });
+  command.SetFooter(
       "Nothing of a live program is touched, and no file at a path that you "
       "chose. Recordings are kept on purpose: they say why a program died. Of "
       "other users, root removes the run directories.");
-  auto arguments = std::make_shared<CleanArguments>();
-  command->add_flag("-n,--dry-run", arguments->dry_run,
+  command.AddOption("-n,--dry-run", &arguments->dry_run,
                     "Only list, remove nothing");
-  command->add_flag("--recordings", arguments->recordings,
+  command.AddOption("--recordings", &arguments->recordings,
                     "Also remove the recordings of programs that died");
-  command->add_flag("-j,--json", arguments->json, "Print JSON");
-  command->callback(
-      [arguments, exit_status] { *exit_status = Clean(*arguments); });
+  command.AddOption("-j,--json", &arguments->json, "Print JSON");
 }
 
 }  // namespace urnic

@@ -135,75 +135,61 @@ absl::Status CheckPorts(const std::string& ports) {
 
 }  // namespace
 
-ConfigFlags::ConfigFlags(CLI::App& command) : command_(command) {
-  port_option_ =
-      command
-          .add_option(
-              "--port", ports_,
-              "What the RNIC sends through: iface:NAME is a network interface, "
-              "loop is a port without a wire, net_... is a DPDK device. The "
-              "first port is device urnic0, the second urnic1; repeatable. For "
-              "two programs of one user: net_memif0,role=server and "
-              "net_memif0,role=client. urnic-run(1) has more kinds")
-          ->type_name("DEV")
-          ->allow_extra_args(false);
-  addr_option_ =
-      command
-          .add_option("--addr", addrs_,
-                      "An address of the RNIC on the port before it. No "
-                      "host may have it, not even this one; repeatable. "
-                      "IP/LEN,iwarp: rdma_cm takes the iWARP device for it")
-          ->type_name("IP/LEN")
-          ->allow_extra_args(false);
-  route_option_ =
-      command
-          .add_option("--route", routes_,
-                      "A route of the port before it, in ip-route(8) syntax: "
-                      "PREFIX [via IP] [metric N] [src IP]; repeatable. "
-                      "Without any, an iface: port uses the kernel's routes")
-          ->type_name("ROUTE")
-          ->allow_extra_args(false);
-  command
-      .add_option("--mtu", mtu_,
-                  "Largest IP packet in bytes, for all ports; without it, the "
-                  "interface's MTU or 4200 (URNIC_MTU)")
-      ->type_name("N");
-  command
-      .add_option("--pkey", pkeys_,
-                  "The P_Key of a partition in addition to 0xffff, for all "
-                  "ports: 0x8001 for a full member, 0x0001 for a limited one; "
-                  "repeatable (URNIC_PKEYS)")
-      ->type_name("0x8001")
-      ->allow_extra_args(false);
-  command
-      .add_option("--fault", fault_,
-                  "Deliberate faults of the wire, for all ports: "
-                  "loss=1%,delay=1ms,.. (URNIC_FAULT; docs/faults.md)")
-      ->type_name("SPEC");
-  command
-      .add_option("--transport", transport_,
-                  "The devices of all ports: roce (urnic0, ..), iwarp "
-                  "(iwurnic0, ..) or both. Default: roce, and both for a port "
-                  "with an address marked iwarp (URNIC_TRANSPORT)")
-      ->type_name("T");
-  command
-      .add_option("--iwarp", iwarp_,
-                  "Choices for the iWARP devices of all ports: "
-                  "crc=off, markers=on, mpa=1, rtr=zero|write|read|none, "
-                  "ecn=classic|dctcp, timeout=SECONDS, joined by commas "
-                  "(URNIC_IWARP)")
-      ->type_name("SPEC");
-  command
-      .add_option("--mode", mode_,
-                  "embedded, the only mode: the RNIC runs inside the program "
-                  "(URNIC_MODE)")
-      ->type_name("MODE");
-  command
-      .add_option("--config", file_,
-                  "TOML file with the keys ports, mtu, pkeys, fault, "
-                  "transport, iwarp, mode (URNIC_CONFIG)")
-      ->type_name("FILE")
-      ->envname("URNIC_CONFIG");
+void ConfigFlags::AddTo(Command& command) {
+  command.AddOption(
+      "--port", &ports_,
+      "What the RNIC sends through: iface:NAME is a network interface, loop is "
+      "a port without a wire, net_... is a DPDK device. The first port is "
+      "device urnic0, the second urnic1; repeatable. For two programs of one "
+      "user: net_memif0,role=server and net_memif0,role=client. urnic-run(1) "
+      "has more kinds",
+      {.type = "DEV"});
+  command.AddOption(
+      "--addr", &ports_,
+      "An address of the RNIC on the port before it. No host may have it, not "
+      "even this one; repeatable. IP/LEN,iwarp: rdma_cm takes the iWARP device "
+      "for it",
+      {.type = "IP/LEN"});
+  command.AddOption(
+      "--route", &ports_,
+      "A route of the port before it, in ip-route(8) syntax: PREFIX [via IP] "
+      "[metric N] [src IP]; repeatable. Without any, an iface: port uses the "
+      "kernel's routes",
+      {.type = "ROUTE"});
+  command.AddOption(
+      "--mtu", &mtu_,
+      "Largest IP packet in bytes, for all ports; without it, the interface's "
+      "MTU or 4200 (URNIC_MTU)",
+      {.type = "N"});
+  command.AddOption(
+      "--pkey", &pkeys_,
+      "The P_Key of a partition in addition to 0xffff, for all ports: 0x8001 "
+      "for a full member, 0x0001 for a limited one; repeatable (URNIC_PKEYS)",
+      {.type = "0x8001"});
+  command.AddOption("--fault", &fault_,
+                    "Deliberate faults of the wire, for all ports: "
+                    "loss=1%,delay=1ms,.. (URNIC_FAULT; docs/faults.md)",
+                    {.type = "SPEC"});
+  command.AddOption(
+      "--transport", &transport_,
+      "The devices of all ports: roce (urnic0, ..), iwarp (iwurnic0, ..) or "
+      "both. Default: roce, and both for a port with an address marked iwarp "
+      "(URNIC_TRANSPORT)",
+      {.type = "T"});
+  command.AddOption(
+      "--iwarp", &iwarp_,
+      "Choices for the iWARP devices of all ports: crc=off, markers=on, mpa=1, "
+      "rtr=zero|write|read|none, ecn=classic|dctcp, timeout=SECONDS, joined by "
+      "commas (URNIC_IWARP)",
+      {.type = "SPEC"});
+  command.AddOption("--mode", &mode_,
+                    "embedded, the only mode: the RNIC runs inside the program "
+                    "(URNIC_MODE)",
+                    {.type = "MODE"});
+  command.AddOption("--config", &file_,
+                    "TOML file with the keys ports, mtu, pkeys, fault, "
+                    "transport, iwarp, mode (URNIC_CONFIG)",
+                    {.type = "FILE", .environment = "URNIC_CONFIG"});
 }
 
 absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
@@ -218,35 +204,22 @@ absl::StatusOr<ConfigSource> ConfigFlags::FromFlags() const {
   source.transport = transport_;
   source.iwarp = iwarp_;
   source.mode = mode_;
-  size_t port = 0;
-  size_t addr = 0;
-  size_t route = 0;
-  const auto append = [&](const char* flag, const char* field,
-                          const std::string& value) {
-    if (source.ports.empty())
-      return absl::InvalidArgumentError(
-          absl::StrCat(flag, " ", value, " must follow a --port"));
-    absl::StrAppend(&source.ports.back(), "|", field, value);
-    return absl::OkStatus();
-  };
-  for (const CLI::Option* option : command_.parse_order()) {
-    absl::Status status;
-    if (option == port_option_) {
-      source.ports.push_back(ports_.at(port++));
-      if (source.ports.back().find(';') != std::string::npos)
+  for (const auto& [option, value] : ports_) {
+    if (option == "--port") {
+      if (value.find(';') != std::string::npos)
         return absl::InvalidArgumentError(
-            absl::StrCat("--port ", source.ports.back(),
+            absl::StrCat("--port ", value,
                          ": \";\" separates ports in URNIC_PORTS; give --port "
                          "once for each"));
-    } else if (option == addr_option_) {
-      const std::string& value = addrs_.at(addr++);
-      status = append("--addr", "", value);
-      if (status.ok()) status = CheckAddr(value);
-    } else if (option == route_option_) {
-      const std::string& value = routes_.at(route++);
-      status = append("--route", "route=", value);
-      if (status.ok()) status = CheckRoute(value);
+      source.ports.push_back(value);
+      continue;
     }
+    if (source.ports.empty())
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " ", value, " must follow a --port"));
+    const bool is_route = option == "--route";
+    absl::StrAppend(&source.ports.back(), "|", is_route ? "route=" : "", value);
+    const absl::Status status = is_route ? CheckRoute(value) : CheckAddr(value);
     if (!status.ok()) return status;
   }
   return source;

@@ -18,7 +18,6 @@
 // it. mtu, pkeys, fault, transport and iwarp apply to the ports without mtu=,
 // pkey=, fault=, transport= or iwarp=.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "verbs/cli/command_line.h"
 
 namespace urnic {
 
@@ -45,10 +45,15 @@ struct Config {
   std::string mode;   // "embedded"
 };
 
-// The configuration flags of a subcommand. It must outlive the parse.
+// The configuration flags of a subcommand. They outlive the command line.
 class ConfigFlags {
  public:
-  explicit ConfigFlags(CLI::App& command);
+  ConfigFlags() = default;
+  ConfigFlags(const ConfigFlags&) = delete;
+  ConfigFlags& operator=(const ConfigFlags&) = delete;
+
+  // Once.
+  void AddTo(Command& command);
 
   // After the parse: the flags, joined with the environment and the file.
   // InvalidArgument or NotFound, with a text for the user.
@@ -57,13 +62,7 @@ class ConfigFlags {
  private:
   absl::StatusOr<ConfigSource> FromFlags() const;
 
-  CLI::App& command_;
-  CLI::Option* port_option_;
-  CLI::Option* addr_option_;
-  CLI::Option* route_option_;
-  std::vector<std::string> ports_;
-  std::vector<std::string> addrs_;
-  std::vector<std::string> routes_;
+  std::vector<OptionWord> ports_;  // --port, --addr and --route
   std::optional<std::string> mtu_;
   std::vector<std::string> pkeys_;
   std::optional<std::string> fault_;

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "verbs/cli/command.h"
+#include "verbs/cli/command_line.h"
 
 namespace urnic {
 namespace {
@@ -21,11 +21,16 @@ std::string Message(const absl::Status& status) {
 
 // The flags of `words` joined with the environment, as in `urnic run`.
 absl::StatusOr<Config> Resolve(std::vector<std::string> words) {
-  CLI::App app;
-  ConfigFlags flags(app);
-  std::reverse(words.begin(), words.end());
-  app.parse(words);
-  return flags.Resolve();
+  absl::StatusOr<Config> config = absl::UnknownError("not parsed");
+  ConfigFlags flags;
+  CommandLine line("test", "A test");
+  flags.AddTo(line.AddSubcommand("run", "Do it", [&] {
+    config = flags.Resolve();
+    return kExitOk;
+  }));
+  words.insert(words.begin(), "run");
+  EXPECT_EQ(line.Run(words), kExitOk);
+  return config;
 }
 
 std::string WriteFile(const std::string& text) {
@@ -268,29 +273,6 @@ TEST_F(ConfigTest, MistakesInTheFileNameTheLine) {
   for (const auto& c : cases)
     EXPECT_THAT(Message(ReadConfigFile(WriteFile(c.text)).status()),
                 HasSubstr(c.message));
-}
-
-std::vector<std::string> Split(std::vector<std::string>* args) {
-  CLI::App app;
-  int exit_status = 0;
-  std::vector<std::string> program;
-  AddRunCommand(app, &program, &exit_status);
-  return SplitProgram(app, args);
-}
-
-TEST(SplitProgramTest, CutsAtTheFirstWordOrAtTheDashes) {
-  std::vector<std::string> args = {"run",  "--port", "loop", "--mtu=1500",
-                                   "prog", "--port", "5"};
-  EXPECT_THAT(Split(&args), ElementsAre("prog", "--port", "5"));
-  EXPECT_THAT(args, ElementsAre("run", "--port", "loop", "--mtu=1500"));
-  args = {"run", "--port", "loop", "--", "-x", "--"};
-  EXPECT_THAT(Split(&args), ElementsAre("-x", "--"));
-  EXPECT_THAT(args, ElementsAre("run", "--port", "loop"));
-  args = {"run", "--port"};
-  EXPECT_THAT(Split(&args), IsEmpty());
-  args = {"doctor", "--", "x"};
-  EXPECT_THAT(Split(&args), IsEmpty());
-  EXPECT_EQ(args.size(), 3u);
 }
 
 }  // namespace

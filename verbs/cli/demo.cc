@@ -280,23 +280,26 @@ void PrintCharts(const std::vector<Row>& rows,
       "perftest polls, and qperf sleeps until data comes.\n");
 }
 
-// What this machine lacks to run the demo.
-std::vector<std::string> Missing() {
-  std::vector<std::string> missing;
+// Says what the demo needs and does not find. False: nothing is missing.
+bool IsAnythingMissing() {
+  bool missing = false;
+  const auto say = [&](const char* text) {
+    std::fprintf(stderr, "urnic demo: %s\n", text);
+    missing = true;
+  };
   for (const Measurement& m : Measurements()) {
     if (!IsInstalled(m.program)) {
-      missing.push_back("perftest is not installed: apt install perftest");
+      say("perftest is not installed: apt install perftest");
       break;
     }
   }
   if (geteuid() == 0) {
-    if (!IsInstalled("ip"))
-      missing.push_back("ip is not installed: apt install iproute2");
+    if (!IsInstalled("ip")) say("ip is not installed: apt install iproute2");
     if (!IsInstalled("ethtool"))
-      missing.push_back("ethtool is not installed: apt install ethtool");
+      say("ethtool is not installed: apt install ethtool");
   }
   const auto paths = FindInstallPaths();
-  if (!paths.ok()) missing.emplace_back(paths.status().message());
+  if (!paths.ok()) say(std::string(paths.status().message()).c_str());
   return missing;
 }
 
@@ -349,10 +352,7 @@ absl::Status RunOn(const BedKind& kind, bool with_tcp, Progress* progress,
 }
 
 int Demo() {
-  const std::vector<std::string> missing = Missing();
-  for (const std::string& text : missing)
-    std::fprintf(stderr, "urnic demo: %s\n", text.c_str());
-  if (!missing.empty()) return kExitFailed;
+  if (IsAnythingMissing()) return kExitFailed;
   if (geteuid() != 0)
     std::fputs(
         "urnic demo: not root: only the part over shared memory runs; the part "
@@ -393,16 +393,15 @@ int Demo() {
 
 }  // namespace
 
-void AddDemoCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "demo", "Run perftest between two hosts that this command creates");
-  command->footer(
+void AddDemoCommand(Command& urnic) {
+  Command& command = urnic.AddSubcommand(
+      "demo", "Run perftest between two hosts that this command creates", Demo);
+  command.SetFooter(
       "Creates two network namespaces (as root) and a pair of processes that "
       "share memory, and runs perftest on both. If qperf is installed, also "
       "measures the kernel's TCP and draws bars. Removes everything again. "
       "Takes half a minute on an idle machine. The exit status is 1 if a test "
       "fails.");
-  command->callback([exit_status] { *exit_status = Demo(); });
 }
 
 }  // namespace urnic

@@ -73,22 +73,25 @@ bool Print(const Check& check) {
   return check.finding == Finding::kFail;
 }
 
+int Doctor(const ConfigFlags& flags) {
+  bool failed = false;
+  for (const Check& check : CheckMachine()) failed |= Print(check);
+  for (const Check& check : CheckPorts(flags)) failed |= Print(check);
+  return failed ? kExitFailed : kExitOk;
+}
+
 }  // namespace
 
-void AddDoctorCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "doctor", "Check what this machine lacks, and say how to fix it");
-  command->footer(
+void AddDoctorCommand(Command& urnic) {
+  auto flags = std::make_shared<ConfigFlags>();
+  Command& command = urnic.AddSubcommand(
+      "doctor", "Check what this machine lacks, and say how to fix it",
+      [flags] { return Doctor(*flags); });
+  command.SetFooter(
       "Give it the same options as urnic run. The exit status is 0 unless a "
       "line says FAIL. When a verb of a program fails, URNIC_DEBUG=- urnic run "
       "... writes the reason for its errno to stderr.");
-  auto flags = std::make_shared<ConfigFlags>(*command);
-  command->callback([flags, exit_status] {
-    bool failed = false;
-    for (const Check& check : CheckMachine()) failed |= Print(check);
-    for (const Check& check : CheckPorts(*flags)) failed |= Print(check);
-    *exit_status = failed ? kExitFailed : kExitOk;
-  });
+  flags->AddTo(command);
 }
 
 }  // namespace urnic

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -34,7 +33,7 @@ struct DumpArguments {
   std::string process;
   std::string output;     // empty: a name of our own
   std::string collector;  // HOST:PORT, instead of a file
-  uint32_t longest_ms = 20;
+  int longest_ms = 20;
   bool payload = false;
 };
 
@@ -214,50 +213,33 @@ int Dump(const DumpArguments& arguments) {
 
 }  // namespace
 
-void AddDumpCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "dump", "Write the state of an RNIC, all of one moment, into a file");
-  command->footer(
+void AddDumpCommand(Command& urnic) {
+  auto arguments = std::make_shared<DumpArguments>();
+  Command& command = urnic.AddSubcommand(
+      "dump", "Write the state of an RNIC, all of one moment, into a file",
+      [arguments] { return Dump(*arguments); });
+  command.SetFooter(
       "The RNIC of the program stands still meanwhile. The keys of memory are "
       "masked, without --payload. urnic show reads the file with --from.");
-  auto arguments = std::make_shared<DumpArguments>();
-  command
-      ->add_option("DEVICE", arguments->device,
-                   "Only this device, for example urnic0")
-      ->configurable(false);
-  AddProcessOption(*command, &arguments->process);
-  command->add_option("--pid", arguments->process, "The same as --process")
-      ->type_name("PID")
-      ->check(CLI::Range(1u, kPidMax))
-      ->excludes(command->get_option("--process"))
-      ->configurable(false);
-  auto* const output =
-      command
-          ->add_option("--output", arguments->output,
-                       "The file; DEVICE-PID.dump if it is not given")
-          ->type_name("FILE")
-          ->configurable(false);
-  command
-      ->add_option("--to", arguments->collector,
-                   "Send it to this TCP port instead")
-      ->type_name("HOST:PORT")
-      ->excludes(output)
-      ->configurable(false);
-  command
-      ->add_option("--longest", arguments->longest_ms,
-                   "Milliseconds after which the RNIC goes on, even if not "
-                   "all is copied; 20 if it is not given")
-      ->type_name("MS")
-      ->check(CLI::Range(0, 10'000))
-      ->configurable(false);
-  command
-      ->add_flag(
-          "--payload", arguments->payload,
-          "Also images and logs of inputs, with their keys and the bytes "
-          "of messages")
-      ->configurable(false);
-  command->callback(
-      [arguments, exit_status] { *exit_status = Dump(*arguments); });
+  command.AddOption("DEVICE", &arguments->device,
+                    "Only this device, for example urnic0");
+  AddProcessOption(command, &arguments->process);
+  command.AddOption(
+      "--pid", &arguments->process, "The same as --process",
+      {.type = "PID", .range = {1, kPidMax}, .excludes = "--process"});
+  command.AddOption("--output", &arguments->output,
+                    "The file; DEVICE-PID.dump if it is not given",
+                    {.type = "FILE"});
+  command.AddOption("--to", &arguments->collector,
+                    "Send it to this TCP port instead",
+                    {.type = "HOST:PORT", .excludes = "--output"});
+  command.AddOption("--longest", &arguments->longest_ms,
+                    "Milliseconds after which the RNIC goes on, even if not "
+                    "all is copied; 20 if it is not given",
+                    {.type = "MS", .range = {0, 10'000}});
+  command.AddOption("--payload", &arguments->payload,
+                    "Also images and logs of inputs, with their keys and the "
+                    "bytes of messages");
 }
 
 }  // namespace urnic

@@ -1,12 +1,11 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ras/errors/error_code.h"
+#include "ras/facts/facts_json.h"
 #include "verbs/cli/command.h"
 
 namespace urnic {
@@ -29,12 +28,13 @@ std::string TextOf(const ErrorWords& error) {
                       Line("cause", error.cause), Line("action", error.action));
 }
 
-nlohmann::ordered_json JsonOf(const ErrorWords& error) {
-  return {{"code", ErrorName(error.code)},
-          {"severity", NameOf(error.severity)},
-          {"text", error.text},
-          {"cause", error.cause},
-          {"action", error.action}};
+Facts FactsOf(const ErrorWords& error) {
+  return {.kind = "error",
+          .facts = {{"code", ErrorName(error.code)},
+                    {"severity", std::string(NameOf(error.severity))},
+                    {"text", std::string(error.text)},
+                    {"cause", std::string(error.cause)},
+                    {"action", std::string(error.action)}}};
 }
 
 int Explain(const ExplainArguments& arguments) {
@@ -56,9 +56,9 @@ int Explain(const ExplainArguments& arguments) {
     for (const ErrorWords& error : AllErrors()) chosen.push_back(&error);
   }
   if (arguments.json) {
-    auto list = nlohmann::ordered_json::array();
-    for (const ErrorWords* error : chosen) list.push_back(JsonOf(*error));
-    std::puts(list.dump().c_str());
+    std::vector<Facts> list;
+    for (const ErrorWords* error : chosen) list.push_back(FactsOf(*error));
+    std::puts(JsonOf(list, /*details=*/true, /*pretty=*/false).c_str());
     return kExitOk;
   }
   for (const ErrorWords* error : chosen) {
@@ -74,18 +74,16 @@ int Explain(const ExplainArguments& arguments) {
 
 }  // namespace
 
-void AddExplainCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "explain", "Say what an error code means, and what to do");
-  command->footer(
+void AddExplainCommand(Command& urnic) {
+  auto arguments = std::make_shared<ExplainArguments>();
+  Command& command = urnic.AddSubcommand(
+      "explain", "Say what an error code means, and what to do",
+      [arguments] { return Explain(*arguments); });
+  command.SetFooter(
       "A code is what uRNIC's messages begin with (URN3002), or the vendor_err "
       "of a work completion (1001). Without a code, all are listed.");
-  auto arguments = std::make_shared<ExplainArguments>();
-  command->add_option("CODE", arguments->codes, "As in URN1001 or 1001")
-      ->configurable(false);
-  command->add_flag("-j,--json", arguments->json, "Print JSON");
-  command->callback(
-      [arguments, exit_status] { *exit_status = Explain(*arguments); });
+  command.AddOption("CODE", &arguments->codes, "As in URN1001 or 1001");
+  command.AddOption("-j,--json", &arguments->json, "Print JSON");
 }
 
 }  // namespace urnic

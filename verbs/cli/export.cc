@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -60,22 +59,19 @@ int Export(const ExportArguments& arguments) {
 
 }  // namespace
 
-void AddExportCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      kCommand, "Print the counters of all RNICs as OpenMetrics");
-  command->footer(
+void AddExportCommand(Command& urnic) {
+  auto arguments = std::make_shared<ExportArguments>();
+  Command& command = urnic.AddSubcommand(
+      kCommand, "Print the counters of all RNICs as OpenMetrics",
+      [arguments] { return Export(*arguments); });
+  command.SetFooter(
       "For Prometheus: let a timer write a file for the textfile collector of "
       "its node exporter, urnic export --output FILE.prom.");
-  auto arguments = std::make_shared<ExportArguments>();
-  AddProcessOption(*command, &arguments->process);
-  command->add_flag("--qps", arguments->qps,
+  AddProcessOption(command, &arguments->process);
+  command.AddOption("--qps", &arguments->qps,
                     "Also the counters of each queue pair");
-  command
-      ->add_option("--output", arguments->output,
-                   "Replace this file instead of printing")
-      ->type_name("FILE");
-  command->callback(
-      [arguments, exit_status] { *exit_status = Export(*arguments); });
+  command.AddOption("--output", &arguments->output,
+                    "Replace this file instead of printing", {.type = "FILE"});
 }
 
 }  // namespace urnic

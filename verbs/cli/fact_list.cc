@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "ras/facts/facts_json.h"
 #include "verbs/cli/format_text.h"
 
 namespace urnic {
@@ -125,13 +124,6 @@ std::string FactLine(const Facts& object, bool details) {
   if (!details) return line;
   const std::string more = Joined(object, true);
   return more.empty() ? line : absl::StrCat(line, "\n    ", more);
-}
-
-std::string FactsJson(const std::vector<Facts>& objects, bool details,
-                      bool pretty) {
-  auto list = nlohmann::ordered_json::array();
-  for (const Facts& object : objects) list.push_back(JsonOf(object, details));
-  return JsonText(list, pretty ? 4 : -1);
 }
 
 }  // namespace urnic

@@ -53,8 +53,4 @@ absl::Status CheckNames(const std::vector<Facts>& objects,
 // line of their own.
 std::string FactLine(const Facts& object, bool details);
 
-// An array with an object for each; in one line, or indented.
-std::string FactsJson(const std::vector<Facts>& objects, bool details,
-                      bool pretty);
-
 }  // namespace urnic

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 namespace urnic {
 namespace {
 
@@ -61,23 +59,6 @@ TEST(FactListTest, LinesShowDetailsOnRequest) {
   EXPECT_EQ(FactLine(qps[0], true),
             "link urnic0/1 lqpn 17 type RC pid 4711\n    msn 3");
   EXPECT_EQ(FactLine(qps[1], true), FactLine(qps[1], false));
-}
-
-TEST(FactListTest, JsonHasNumbersAndTexts) {
-  const auto json = nlohmann::json::parse(FactsJson(TwoQps(), true, false));
-  ASSERT_EQ(json.size(), 2u);
-  EXPECT_EQ(json[0]["lqpn"], 17);
-  EXPECT_EQ(json[0]["type"], "RC");
-  EXPECT_EQ(json[0]["msn"], 3);
-  EXPECT_FALSE(
-      nlohmann::json::parse(FactsJson(TwoQps(), false, true))[0].contains(
-          "msn"));
-}
-
-TEST(FactListTest, JsonSurvivesAnyNameOfAProgram) {
-  const auto pds = *ParseFactList("pd\tcomm:a\"b\\n\xff\n");
-  const auto json = nlohmann::json::parse(FactsJson(pds, false, false));
-  EXPECT_EQ(json[0]["comm"], "a\"b\n\xef\xbf\xbd");
 }
 
 TEST(FactListTest, OtherAnswersAreRefused) {

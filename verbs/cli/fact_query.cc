@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "ras/facts/facts_json.h"
 #include "verbs/cli/filter_check.h"
 #include "verbs/cli/recorded.h"
 #include "verbs/cli/rnic_command.h"
@@ -25,15 +26,14 @@ void DropRepeated(std::vector<Facts>& objects) {
 
 }  // namespace
 
-void AddFactQuery(CLI::App& command, FactQuery* query) {
-  command
-      .add_option("FILTER", query->filters, "Only what has this value: lqpn 17")
-      ->configurable(false);
+void AddFactQuery(Command& command, FactQuery* query) {
+  command.AddOption("FILTER", &query->filters,
+                    "Only what has this value: lqpn 17");
   AddProcessOption(command, &query->process);
-  command.add_flag("-d,--details", query->details,
-                   "Print everything that is known");
-  command.add_flag("-j,--json", query->json, "Print JSON");
-  command.add_flag("-p,--pretty", query->pretty, "Print indented JSON");
+  command.AddOption("-d,--details", &query->details,
+                    "Print everything that is known");
+  command.AddOption("-j,--json", &query->json, "Print JSON");
+  command.AddOption("-p,--pretty", &query->pretty, "Print indented JSON");
 }
 
 absl::StatusOr<std::vector<FactFilter>> FiltersOf(const FactQuery& query) {
@@ -97,7 +97,7 @@ absl::StatusOr<Answers> Ask(const FactQuery& query, const std::string& kind,
 
 void Print(const std::vector<Facts>& objects, const FactQuery& query) {
   if (query.json || query.pretty) {
-    std::puts(FactsJson(objects, query.details, query.pretty).c_str());
+    std::puts(JsonOf(objects, query.details, query.pretty).c_str());
     return;
   }
   for (const Facts& object : objects)

@@ -3,12 +3,12 @@
 // What the commands that print objects of running programs have in common:
 // `urnic show` and `urnic trace`.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "ras/facts/facts.h"
+#include "verbs/cli/command_line.h"
 #include "verbs/cli/fact_list.h"
 #include "verbs/cli/rnic_process.h"
 
@@ -26,7 +26,7 @@ struct FactQuery {
 
 // The argument FILTER, and --process, --details, --json and --pretty. `query`
 // outlives the parse.
-void AddFactQuery(CLI::App& command, FactQuery* query);
+void AddFactQuery(Command& command, FactQuery* query);
 
 // The filters. INVALID_ARGUMENT: they are none, or nothing could match them.
 absl::StatusOr<std::vector<FactFilter>> FiltersOf(const FactQuery& query);

@@ -3,7 +3,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -79,15 +78,22 @@ std::optional<milliseconds> ParseTime(std::string_view text) {
   return is_ms ? milliseconds(number) : milliseconds(1000ull * number);
 }
 
-// A check of CLI11: empty, or what is wrong.
-auto TimeCheck(milliseconds least, milliseconds most) {
-  return [=](const std::string& text) -> std::string {
-    const auto time = ParseTime(text);
-    if (time && *time >= least && *time <= most) return "";
-    return absl::StrCat("\"", text, "\" is not a time from ", least.count(),
-                        "ms to ", most.count() / 1000,
-                        "s, written as 5s or 500ms");
-  };
+// Empty: nothing is wrong.
+std::string TimeMistake(const std::string& text, milliseconds least) {
+  constexpr milliseconds kMost = 1h;
+  const auto time = ParseTime(text);
+  if (time && *time >= least && *time <= kMost) return "";
+  return absl::StrCat("\"", text, "\" is not a time from ", least.count(),
+                      "ms to ", kMost.count() / 1000,
+                      "s, written as 5s or 500ms");
+}
+
+std::string GraceMistake(const std::string& text) {
+  return TimeMistake(text, 0ms);
+}
+
+std::string IntervalMistake(const std::string& text) {
+  return TimeMistake(text, 100ms);
 }
 
 std::string PolicyMistake(const std::string& text) {
@@ -342,7 +348,7 @@ class Guard {
   void Print(std::string line) const {
     line.pop_back();
     const Facts facts = ParseFacts(line).value_or(Facts{});
-    const std::string text = json_ ? JsonText(JsonOf(facts, true), -1)
+    const std::string text = json_ ? JsonOf(facts, /*details=*/true)
                                    : FactLine(facts, /*details=*/true);
     std::puts(text.c_str());
   }
@@ -402,46 +408,35 @@ int Run(const GuardArguments& arguments) {
 
 }  // namespace
 
-void AddGuardCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      kCommand, "Watch for programs that block a recovery, and end them");
-  command->footer(
+void AddGuardCommand(Command& urnic) {
+  auto arguments = std::make_shared<GuardArguments>();
+  Command& command = urnic.AddSubcommand(
+      kCommand, "Watch for programs that block a recovery, and end them",
+      [arguments] { return Run(*arguments); });
+  command.SetFooter(
       "Reports each program that keeps a device from recovering, or a port or "
       "an object from closing, once when it is found and once when it is gone. "
       "urnic show offender lists the same. Watches programs of the same user; "
       "root watches all.");
-  auto arguments = std::make_shared<GuardArguments>();
-  command
-      ->add_option("--policy", arguments->policy,
-                   "log reports (default); term also sends SIGTERM to the "
-                   "programs of --program; kill also sends SIGKILL after "
-                   "--grace")
-      ->type_name("POLICY")
-      ->check(PolicyMistake);
-  command
-      ->add_option("--program", arguments->programs,
-                   "A name (comm) of programs that may be signalled; repeat "
-                   "it; '*' means every program")
-      ->type_name("NAME")
-      ->expected(1)
-      ->take_all()
-      ->check(NameMistake);
-  command
-      ->add_option("--grace", arguments->grace,
-                   "Between SIGTERM and SIGKILL; 5s or 500ms (default: 5s)")
-      ->type_name("TIME")
-      ->check(TimeCheck(0s, 1h));
-  command
-      ->add_option("--interval", arguments->interval,
-                   "Between two rounds (default: 1s)")
-      ->type_name("TIME")
-      ->check(TimeCheck(100ms, 1h));
-  command->add_flag("--once", arguments->once,
+  command.AddOption("--policy", &arguments->policy,
+                    "log reports (default); term also sends SIGTERM to the "
+                    "programs of --program; kill also sends SIGKILL after "
+                    "--grace",
+                    {.type = "POLICY", .mistake = PolicyMistake});
+  command.AddOption("--program", &arguments->programs,
+                    "A name (comm) of programs that may be signalled; repeat "
+                    "it; '*' means every program",
+                    {.type = "NAME", .mistake = NameMistake, .several = true});
+  command.AddOption("--grace", &arguments->grace,
+                    "Between SIGTERM and SIGKILL; 5s or 500ms (default: 5s)",
+                    {.type = "TIME", .mistake = GraceMistake});
+  command.AddOption("--interval", &arguments->interval,
+                    "Between two rounds (default: 1s)",
+                    {.type = "TIME", .mistake = IntervalMistake});
+  command.AddOption("--once", &arguments->once,
                     "Look once; exit status 1 if there is an offender, or a "
                     "program does not answer");
-  command->add_flag("-j,--json", arguments->json, "Print lines of JSON");
-  command->callback(
-      [arguments, exit_status] { *exit_status = Run(*arguments); });
+  command.AddOption("-j,--json", &arguments->json, "Print lines of JSON");
 }
 
 }  // namespace urnic

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -50,33 +49,26 @@ int Ask(const InputsArguments& arguments) {
 
 }  // namespace
 
-void AddInputsCommand(CLI::App& app, int* exit_status) {
-  CLI::App* const command = app.add_subcommand(
-      kCommand, "Log what a queue pair is given, to replay it later");
-  command->footer(
+void AddInputsCommand(Command& urnic) {
+  auto arguments = std::make_shared<InputsArguments>();
+  Command& command = urnic.AddSubcommand(
+      kCommand, "Log what a queue pair is given, to replay it later",
+      [arguments] { return Ask(*arguments); });
+  command.SetFooter(
       "urnic show inputs lists the logs. They are in the recordings of the "
       "program, and in urnic dump --payload. A checkout of uRNIC replays them: "
       "./dev sim --replay FILE. Programs of the same user; root reaches all.");
-  auto arguments = std::make_shared<InputsArguments>();
-  command
-      ->add_option("VERB", arguments->verb,
-                   "start: log from now on; stop: no longer, and drop the log")
-      ->required()
-      ->check(CLI::IsMember({"start", "stop"}))
-      ->configurable(false);
-  command->add_option("QPN", arguments->qpn, "The number of the queue pair")
-      ->required()
-      ->check(CLI::Range(1u, 0xffffffu))
-      ->configurable(false);
-  AddProcessOption(*command, &arguments->process);
-  command
-      ->add_option("--kib", arguments->kib,
-                   "start: room for the log; 256 if it is not given")
-      ->type_name("KIB")
-      ->check(CLI::Range(InputLog::kBytesMin >> 10, InputLog::kBytesMax >> 10))
-      ->configurable(false);
-  command->callback(
-      [arguments, exit_status] { *exit_status = Ask(*arguments); });
+  command.AddOption("VERB", &arguments->verb,
+                    "start: log from now on; stop: no longer, and drop the log",
+                    {.one_of = "start,stop", .required = true});
+  command.AddOption("QPN", &arguments->qpn, "The number of the queue pair",
+                    {.range = {1, 0xffffff}, .required = true});
+  AddProcessOption(command, &arguments->process);
+  command.AddOption(
+      "--kib", &arguments->kib,
+      "start: room for the log; 256 if it is not given",
+      {.type = "KIB",
+       .range = {InputLog::kBytesMin >> 10, InputLog::kBytesMax >> 10}});
 }
 
 }  // namespace urnic

@@ -22,17 +22,14 @@ std::string TimeText(int64_t wall_ns) {
 
 }  // namespace
 
-void AddFromOption(CLI::App& command, std::string* path) {
-  command
-      .add_option("--from", *path,
-                  "Read a recording that a program left, instead of asking "
-                  "programs")
-      ->type_name("FILE")
-      ->excludes(command.get_option("--process"))
-      ->check([](const std::string& text) {
-        return text.empty() ? "an empty name" : "";
-      })
-      ->configurable(false);
+void AddFromOption(Command& command, std::string* path) {
+  const auto mistake = [](const std::string& text) -> std::string {
+    return text.empty() ? "an empty name" : "";
+  };
+  command.AddOption(
+      "--from", path,
+      "Read a recording that a program left, instead of asking programs",
+      {.type = "FILE", .excludes = "--process", .mistake = mistake});
 }
 
 absl::StatusOr<Recording::Answer> RecordedAnswer(const std::string& path,

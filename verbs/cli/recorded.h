@@ -3,19 +3,19 @@
 // The answers of a program that may have ended, from its flight recorder
 // (verbs/control/recorder.h): `--from FILE`.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "ras/facts/facts.h"
 #include "ras/recorder/recording.h"
+#include "verbs/cli/command_line.h"
 
 namespace urnic {
 
 // Adds --from FILE. It excludes --process, which must have been added before.
 // `path` outlives the parse.
-void AddFromOption(CLI::App& command, std::string* path);
+void AddFromOption(Command& command, std::string* path);
 
 // What the program answered to that request. Says on stderr, after "urnic
 // COMMAND: ", when and by whom that was, and whether a part is missing.

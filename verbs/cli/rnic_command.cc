@@ -8,8 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "verbs/cli/command.h"
-#include "verbs/cli/help_formatter.h"
 #include "verbs/cli/rnic_process.h"
 
 namespace urnic {
@@ -78,20 +76,15 @@ int Change(const char* verb, const Arguments& arguments) {
   return verb == kRemove ? kExitOk : kExitFailed;
 }
 
-void AddChange(CLI::App& parent, const char* verb, const std::string& help,
-               const std::shared_ptr<Arguments>& arguments, int* exit_status) {
-  CLI::App* command = parent.add_subcommand(verb, help);
-  command->fallthrough();  // --process may come after it
-  command->add_option("DEVICE", arguments->device, "for example urnic0")
-      ->required();
-  command
-      ->add_option(arguments->what.value, arguments->value,
-                   arguments->what.value_help)
-      ->required()
-      ->expected(1, arguments->what.value_is_words ? -1 : 1);
-  command->callback([verb, arguments, exit_status] {
-    *exit_status = Change(verb, *arguments);
-  });
+void AddChange(Command& command, const char* verb, const std::string& help,
+               const std::shared_ptr<Arguments>& arguments) {
+  Command& change = command.AddSubcommand(
+      verb, help, [verb, arguments] { return Change(verb, *arguments); });
+  change.AddOption("DEVICE", &arguments->device, "for example urnic0",
+                   {.required = true});
+  change.AddOption(
+      arguments->what.value, &arguments->value, arguments->what.value_help,
+      {.required = true, .most_words = arguments->what.value_is_words ? 0 : 1});
 }
 
 }  // namespace
@@ -102,35 +95,30 @@ int Complain(const char* command, const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
 }
 
-void AddProcessOption(CLI::App& command, std::string* process) {
-  command
-      .add_option("--process", *process,
-                  "Only this program: its pid, or its run directory, which "
-                  "urnic addr prints")
-      ->type_name("PID|DIR")
-      ->configurable(false);
+void AddProcessOption(Command& command, std::string* process) {
+  command.AddOption(
+      "--process", process,
+      "Only this program: its pid, or its run directory, which urnic addr "
+      "prints",
+      {.type = "PID|DIR"});
 }
 
-void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status) {
-  CLI::App* command = app.add_subcommand(what.name, what.help);
-  const std::string usage = absl::StrCat("urnic ", what.name, " [--process P]");
-  command->formatter(std::make_shared<HelpFormatter>(absl::StrCat(
-      usage, "\n       ", usage, " add DEVICE ", what.value, what.add_option,
-      "\n       ", usage, " del DEVICE ", what.value)));
-  command->footer(
-      "A change lasts until the program ends. You can change programs of the "
-      "same user; root can change all.");
+void AddRnicCommand(Command& urnic, const RnicCommand& what) {
   auto arguments = std::make_shared<Arguments>();
   arguments->what = what;
-  AddProcessOption(*command, &arguments->process);
-  command->require_subcommand(0, 1);
-  AddChange(*command, "add", absl::StrCat("Add ", what.one), arguments,
-            exit_status);
-  AddChange(*command, kRemove.data(), absl::StrCat("Remove ", what.one),
-            arguments, exit_status);
-  command->callback([command, arguments, exit_status] {
-    if (command->get_subcommands().empty()) *exit_status = List(*arguments);
-  });
+  Command& command = urnic.AddSubcommand(
+      what.name, what.help, [arguments] { return List(*arguments); });
+  const std::string usage = absl::StrCat("urnic ", what.name, " [--process P]");
+  command.SetUsage(absl::StrCat(usage, "\n       ", usage, " add DEVICE ",
+                                what.value, what.add_option, "\n       ", usage,
+                                " del DEVICE ", what.value));
+  command.SetFooter(
+      "A change lasts until the program ends. You can change programs of the "
+      "same user; root can change all.");
+  AddProcessOption(command, &arguments->process);
+  AddChange(command, "add", absl::StrCat("Add ", what.one), arguments);
+  AddChange(command, kRemove.data(), absl::StrCat("Remove ", what.one),
+            arguments);
 }
 
 }  // namespace urnic

@@ -4,10 +4,10 @@
 // programs: `urnic WHAT`, `urnic WHAT add DEVICE VALUE`, and del; and by those
 // that only ask.
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/status/status.h"
+#include "verbs/cli/command_line.h"
 
 namespace urnic {
 
@@ -30,8 +30,8 @@ struct RnicCommand {
 int Complain(const char* command, const absl::Status& status);
 
 // The option --process of every subcommand that asks running programs.
-void AddProcessOption(CLI::App& command, std::string* process);
+void AddProcessOption(Command& command, std::string* process);
 
-void AddRnicCommand(CLI::App& app, const RnicCommand& what, int* exit_status);
+void AddRnicCommand(Command& urnic, const RnicCommand& what);
 
 }  // namespace urnic

@@ -24,20 +24,18 @@ absl::Status CheckRoute(const std::string& value) {
 
 }  // namespace
 
-void AddRouteCommand(CLI::App& app, int* exit_status) {
+void AddRouteCommand(Command& urnic) {
   AddRnicCommand(
-      app,
-      {.name = "route",
-       .help = "Show and change the routes of running programs' RNICs",
-       .one = "a route",
-       .value = "ROUTE",
-       .add_option = "",
-       .value_help = "PREFIX [via IP] [metric N] [src IP], for example "
-                     "10.2.0.0/16 via 10.1.0.254",
-       .value_is_words = true,
-       .check = CheckRoute,
-       .print = PrintRoute},
-      exit_status);
+      urnic, {.name = "route",
+              .help = "Show and change the routes of running programs' RNICs",
+              .one = "a route",
+              .value = "ROUTE",
+              .add_option = "",
+              .value_help = "PREFIX [via IP] [metric N] [src IP], for example "
+                            "10.2.0.0/16 via 10.1.0.254",
+              .value_is_words = true,
+              .check = CheckRoute,
+              .print = PrintRoute});
 }
 
 }  // namespace urnic

@@ -11,11 +11,15 @@
 
 #include "verbs/cli/command.h"
 #include "verbs/cli/config.h"
-#include "verbs/cli/help_formatter.h"
 #include "verbs/cli/install_paths.h"
 
 namespace urnic {
 namespace {
+
+struct RunArguments {
+  ConfigFlags flags;
+  std::vector<std::string> program;
+};
 
 int Complain(const char* command, const absl::Status& status) {
   std::fprintf(stderr, "urnic %s: %.*s\n", command,
@@ -75,7 +79,8 @@ absl::StatusOr<int> RunWith(const ConfigFlags& flags,
   return Execute(words);
 }
 
-int Run(const ConfigFlags& flags, const std::vector<std::string>& words) {
+int Run(const RunArguments& arguments) {
+  const auto& [flags, words] = arguments;
   if (words.empty())
     return Complain("run", absl::InvalidArgumentError(
                                "no program; usage: urnic run --port DEV "
@@ -85,7 +90,8 @@ int Run(const ConfigFlags& flags, const std::vector<std::string>& words) {
 }
 
 // The program is beside this one.
-int Perf(const ConfigFlags& flags, const std::vector<std::string>& words) {
+int Perf(const RunArguments& arguments) {
+  const auto& [flags, words] = arguments;
   const absl::StatusOr<std::string> own = OwnPath();
   if (!own.ok()) return Complain("perf", own.status());
   std::vector<std::string> program = {*own + "-perf"};
@@ -101,38 +107,19 @@ int Perf(const ConfigFlags& flags, const std::vector<std::string>& words) {
 
 }  // namespace
 
-std::vector<std::string> SplitProgram(const CLI::App& app,
-                                      std::vector<std::string>* args) {
-  if (args->empty() || (args->front() != "run" && args->front() != "perf"))
-    return {};
-  const CLI::App* run = app.get_subcommand(args->front());
-  size_t end = 1;
-  for (; end < args->size() && args->at(end).starts_with('-'); ++end) {
-    const std::string& word = args->at(end);
-    if (word == "--") break;
-    const CLI::Option* option = run->get_option_no_throw(word);
-    if (option != nullptr && option->get_items_expected_max() > 0) ++end;
-  }
-  end = std::min(end, args->size());
-  std::vector<std::string> program(args->begin() + end, args->end());
-  args->resize(end);
-  if (!program.empty() && program.front() == "--")
-    program.erase(program.begin());
-  return program;
-}
-
-void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
-                   int* exit_status) {
-  CLI::App* command =
-      app.add_subcommand("run", "Start a verbs program with an RNIC inside it");
-  command->formatter(std::make_shared<HelpFormatter>(
+void AddRunCommand(Command& urnic) {
+  auto arguments = std::make_shared<RunArguments>();
+  Command& command =
+      urnic.AddSubcommand("run", "Start a verbs program with an RNIC inside it",
+                          [arguments] { return Run(*arguments); });
+  command.SetUsage(
       "urnic run [--port DEV --addr IP/LEN [--addr ..] [--route R]..]...\n"
       "                 [--mtu N] [--pkey K]... [--fault SPEC] "
       "[--transport T]\n"
       "                 [--iwarp SPEC] [--mode embedded] [--config FILE] [--] "
       "PROGRAM\n"
-      "                 ARGS..."));
-  command->footer(
+      "                 ARGS...");
+  command.SetFooter(
       "The exit status is the program's. It is 2 if this command line has a "
       "mistake, 126 if the program cannot be executed, and 127 if there is no "
       "such program.\n"
@@ -151,28 +138,27 @@ void AddRunCommand(CLI::App& app, const std::vector<std::string>* program,
       "A is IP/LEN or IP/LEN,iwarp. More addresses follow as DEV|A|A, routes "
       "as DEV|A|route=R, and other settings of a port as vlan=7, mac=port, "
       "mtu=N, transport=T, iwarp=SPEC or pkey=K.");
-  auto flags = std::make_shared<ConfigFlags>(*command);
-  command->callback(
-      [flags, program, exit_status] { *exit_status = Run(*flags, *program); });
+  arguments->flags.AddTo(command);
+  command.TakeProgram(&arguments->program);
 }
 
-void AddPerfCommand(CLI::App& app, const std::vector<std::string>* program,
-                    int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "perf", "Measure RUD between two programs, or within one");
-  command->formatter(std::make_shared<HelpFormatter>(
+void AddPerfCommand(Command& urnic) {
+  auto arguments = std::make_shared<RunArguments>();
+  Command& command = urnic.AddSubcommand(
+      "perf", "Measure RUD between two programs, or within one",
+      [arguments] { return Perf(*arguments); });
+  command.SetUsage(
       "urnic perf [--port DEV --addr IP/LEN ..]... rud [--test T] [--bytes N]\n"
       "                  [HOST]\n"
-      "       urnic perf --port loop --addr 10.9.0.1/24 rud --loopback"));
-  command->footer(
+      "       urnic perf --port loop --addr 10.9.0.1/24 rud --loopback");
+  command.SetFooter(
       "The options before \"rud\" are those of urnic run; several ports are "
       "used together. `urnic perf rud --help` shows those behind it. Without "
       "HOST it is the server, and ends with its client. HOST is the server's "
       "name for the kernel's TCP, by which both meet. The exit status is 1 if "
       "the test failed.");
-  auto flags = std::make_shared<ConfigFlags>(*command);
-  command->callback(
-      [flags, program, exit_status] { *exit_status = Perf(*flags, *program); });
+  arguments->flags.AddTo(command);
+  command.TakeProgram(&arguments->program);
 }
 
 }  // namespace urnic

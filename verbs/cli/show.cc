@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -57,23 +56,21 @@ int Show(const ShowArguments& arguments) {
 
 }  // namespace
 
-void AddShowCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      "show", "List the objects of RNICs in running programs");
-  command->footer(
+void AddShowCommand(Command& urnic) {
+  auto arguments = std::make_shared<ShowArguments>();
+  Command& command = urnic.AddSubcommand(
+      "show", "List the objects of RNICs in running programs",
+      [arguments] { return Show(*arguments); });
+  command.SetFooter(
       "KIND is dev (the default), link, qp, cq, mr, mw, pd, srq, ah, cm_id, "
       "tcp, event, error, snapshot, offender, inputs, stat, memory or "
       "recording. "
       "FILTER is a name and its value, as they are printed; values may be "
       "lists and ranges: urnic show qp lqpn 17,20-30 type RC. Shows programs "
       "of the same user; root sees all.");
-  auto arguments = std::make_shared<ShowArguments>();
-  command->add_option("KIND", arguments->kind, "The kind of object")
-      ->configurable(false);
-  AddFactQuery(*command, &arguments->query);
-  AddFromOption(*command, &arguments->query.from);
-  command->callback(
-      [arguments, exit_status] { *exit_status = Show(*arguments); });
+  command.AddOption("KIND", &arguments->kind, "The kind of object");
+  AddFactQuery(command, &arguments->query);
+  AddFromOption(command, &arguments->query.from);
 }
 
 }  // namespace urnic

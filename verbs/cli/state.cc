@@ -140,28 +140,23 @@ int Show(StateArguments arguments) {
 
 }  // namespace
 
-void AddStateCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
+void AddStateCommand(Command& urnic) {
+  auto arguments = std::make_shared<StateArguments>();
+  Command& command = urnic.AddSubcommand(
       "state",
-      "Show the state of queue pairs and connections of running programs");
-  command->footer(
+      "Show the state of queue pairs and connections of running programs",
+      [arguments] { return Show(*arguments); });
+  command.SetFooter(
       "Prints one line for each queue pair and for each connection of rdma_cm. "
       "With --qp, prints all fields of that queue pair and of its connection. "
       "Shows programs of the same user; root sees all.");
-  auto arguments = std::make_shared<StateArguments>();
-  command
-      ->add_option("DEVICE", arguments->device,
-                   "Only this device, for example urnic0")
-      ->configurable(false);
-  AddProcessOption(*command, &arguments->process);
-  AddFromOption(*command, &arguments->from);
-  command
-      ->add_option("--qp", arguments->qp,
-                   "All fields of the queue pair with this number")
-      ->type_name("QPN")
-      ->configurable(false);
-  command->callback(
-      [arguments, exit_status] { *exit_status = Show(*arguments); });
+  command.AddOption("DEVICE", &arguments->device,
+                    "Only this device, for example urnic0");
+  AddProcessOption(command, &arguments->process);
+  AddFromOption(command, &arguments->from);
+  command.AddOption("--qp", &arguments->qp,
+                    "All fields of the queue pair with this number",
+                    {.type = "QPN"});
 }
 
 }  // namespace urnic

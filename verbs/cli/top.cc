@@ -1,7 +1,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -74,26 +73,21 @@ int Top(const TopArguments& arguments) {
 
 }  // namespace
 
-void AddTopCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
-      kCommand, "Watch the rates of ports and queue pairs in running programs");
+void AddTopCommand(Command& urnic) {
   auto arguments = std::make_shared<TopArguments>();
-  AddProcessOption(*command, &arguments->process);
-  command
-      ->add_option("-d,--delay", arguments->seconds,
-                   "Seconds between two updates (default: 1)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.05, 3600.0));
-  command
-      ->add_option("-n,--number", arguments->looks,
-                   "Stop after N tables (default: never)")
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, kLooksMax));
-  command->add_flag("-b,--batch", arguments->batch,
+  Command& command = urnic.AddSubcommand(
+      kCommand, "Watch the rates of ports and queue pairs in running programs",
+      [arguments] { return Top(*arguments); });
+  AddProcessOption(command, &arguments->process);
+  command.AddOption("-d,--delay", &arguments->seconds,
+                    "Seconds between two updates (default: 1)",
+                    {.type = "SECONDS", .range = {0.05, 3600}});
+  command.AddOption("-n,--number", &arguments->looks,
+                    "Stop after N tables (default: never)",
+                    {.type = "N", .range = {1, kLooksMax}});
+  command.AddOption("-b,--batch", &arguments->batch,
                     "Print one table after the other, whole, also to a "
                     "terminal");
-  command->callback(
-      [arguments, exit_status] { *exit_status = Top(*arguments); });
 }
 
 }  // namespace urnic

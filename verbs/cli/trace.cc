@@ -1,6 +1,5 @@
 #include "ras/trace/trace.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -158,12 +157,13 @@ int Run(const TraceArguments& arguments) {
 
 }  // namespace
 
-void AddTraceCommand(CLI::App& app, int* exit_status) {
-  CLI::App* command = app.add_subcommand(
+void AddTraceCommand(Command& urnic) {
+  auto arguments = std::make_shared<TraceArguments>();
+  Command& command = urnic.AddSubcommand(
       kCommand,
-      "Print what RNICs in running programs did, or how much of it "
-      "they keep");
-  command->footer(
+      "Print what RNICs in running programs did, or how much of it they keep",
+      [arguments] { return Run(*arguments); });
+  command.SetFooter(
       "LEVELS is COMPONENT=LEVEL, or all=LEVEL, with commas between several: "
       "urnic trace --set receive=8,verbs=4 pid 4711. COMPONENT is verbs, qp, "
       "cm, "
@@ -173,30 +173,18 @@ void AddTraceCommand(CLI::App& app, int* exit_status) {
       "FILTER is a name and its value, as they are printed: urnic trace lqpn "
       "17 "
       "level 1-2. Shows programs of the same user; root sees all.");
-  auto arguments = std::make_shared<TraceArguments>();
-  AddFactQuery(*command, &arguments->query);
-  auto* const levels = command->add_flag("--levels", arguments->levels,
-                                         "Print the level of each component");
-  auto* const set =
-      command
-          ->add_option("--set", arguments->set, "Set the levels of components")
-          ->type_name("LEVELS");
-  auto* const ctf =
-      command
-          ->add_option("--ctf", arguments->ctf,
-                       "Write the events for babeltrace2 into this directory")
-          ->type_name("DIR");
-  levels->excludes(set)->excludes(ctf);
-  set->excludes(ctf);
-  for (const char* format : {"--details", "--json", "--pretty"}) {
-    set->excludes(command->get_option(format));
-    ctf->excludes(command->get_option(format));
-  }
-  command->callback([arguments, set, ctf, exit_status] {
-    arguments->sets = set->count() != 0;
-    arguments->writes_ctf = ctf->count() != 0;
-    *exit_status = Run(*arguments);
-  });
+  AddFactQuery(command, &arguments->query);
+  command.AddOption("--levels", &arguments->levels,
+                    "Print the level of each component");
+  command.AddOption("--set", &arguments->set, "Set the levels of components",
+                    {.type = "LEVELS",
+                     .excludes = "--levels,--details,--json,--pretty",
+                     .given = &arguments->sets});
+  command.AddOption("--ctf", &arguments->ctf,
+                    "Write the events for babeltrace2 into this directory",
+                    {.type = "DIR",
+                     .excludes = "--levels,--set,--details,--json,--pretty",
+                     .given = &arguments->writes_ctf});
 }
 
 }  // namespace urnic

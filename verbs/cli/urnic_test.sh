@@ -307,7 +307,7 @@ done
 expect "nothing is captured" test ! -e "$TEST_TMPDIR/frames"
 
 echo "== output that cannot be written"
-for words in explain 'explain --json' 'explain 1001' 'show recording' --help; do
+for words in explain 'explain --json' 'explain 1001' 'show recording --json' --help; do
   # shellcheck disable=SC2086,SC2016
   status 1 sh -c '"$@" >/dev/full' sh "$urnic" $words
   expect "says why: $out" contains "$out" ': cannot write: No space left on dev'

@@ -172,11 +172,12 @@ TEST_F(MemoryFactsTest, WhatBypassesTheTrackerIsKnown) {
     Cost cost;
     double bypasses;
   };
-  // Each has a node in the table of its device. A shared receive queue has the
-  // engine's end of it; a queue pair the count of its owners, the elements of
-  // its receives, and the recent requests of its responder.
+  // Each has a node in the table of its device. A protection domain has another
+  // in the set of numbers in use; a shared receive queue has the engine's end
+  // of it; a queue pair the count of its owners, the elements of its receives,
+  // and the recent requests of its responder.
   const Expected kinds[] = {
-      {"pd", CostOf([&] { return *Pd::Create(*device_); }), 1},
+      {"pd", CostOf([&] { return *Pd::Create(*device_); }), 2},
       {"cq", CostOf([&] { return *Cq::Create(*device_, {.entries = 10}); }), 1},
       {"mr", CostOf(mr), 1},
       {"mw", CostOf([&] { return *Mw::Create(*pd_, Mw::Type::k2); }), 1},

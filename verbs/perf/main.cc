@@ -1,7 +1,6 @@
 // urnic-perf: rates and latencies of RUD between two programs. `urnic perf`
 // starts it with an RNIC.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "verbs/cli/command_line.h"
 #include "verbs/perf/end.h"
 #include "verbs/perf/exchange.h"
 #include "verbs/perf/measure.h"
@@ -30,7 +30,7 @@ struct Options {
   uint32_t depth = 0;  // 0: see DepthFor()
   uint32_t paths = 0;
   uint32_t lanes = 0;
-  uint16_t tcp_port = 18516;
+  int tcp_port = 18516;
   bool loopback = false;
 };
 
@@ -224,7 +224,7 @@ absl::Status RunServer(const Options& options, const EndOptions& end_options) {
   // What is refused is better refused before a client has come.
   auto end = End::Open(end_options);
   if (!end.ok()) return end.status();
-  std::printf("waiting for a client on TCP port %u\n", options.tcp_port);
+  std::printf("waiting for a client on TCP port %d\n", options.tcp_port);
   std::fflush(stdout);
   auto exchange = Exchange::Listen(options.tcp_port);
   if (!exchange.ok()) return exchange.status();
@@ -292,40 +292,37 @@ absl::Status Run(const Options& options) {
 int main(int argc, char** argv) {
   using urnic::perf::Options;
   Options options;
-  CLI::App app("Rates and latencies between two programs");
-  app.name("urnic-perf");
-  app.require_subcommand(1);
-  CLI::App* const rud = app.add_subcommand(
-      "rud", "RUD: reliable, unordered RDMA over unreliable datagrams");
-  rud->add_option("HOST", options.host,
-                  "The server, by its name for the kernel's TCP; without it "
-                  "this is the server");
-  rud->add_option("--test", options.test,
-                  "write, read, send (rates), write-lat, read-lat, send-lat; "
-                  "the client chooses")
-      ->capture_default_str();
-  rud->add_option("--bytes", options.bytes, "Of an operation (default 8)")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
-  rud->add_flag("--all", options.all_sizes, "Sizes from 8 bytes to 1 MB");
-  rud->add_option("--seconds", options.seconds, "For each size")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 3600.0));
-  rud->add_option("--depth", options.depth,
-                  "Operations under way (default 512, 16 MB at most)")
-      ->check(CLI::Range(1u, 4096u));
-  rud->add_option("--paths", options.paths,
-                  "UDP flows between two NICs (default 4)")
-      ->check(CLI::Range(1u, 8u));
-  rud->add_option("--lanes", options.lanes,
-                  "Units of up to 16 packets under way (default 64)")
-      ->check(CLI::Range(1u, 4096u));
-  rud->add_option("--tcp-port", options.tcp_port,
-                  "Where client and server meet")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 65535));
-  rud->add_flag("--loopback", options.loopback,
+  urnic::CommandLine line("urnic-perf",
+                          "Rates and latencies between two programs",
+                          urnic::CommandLine::Words::kOfCli11);
+  urnic::Command& rud = line.AddSubcommand(
+      "rud", "RUD: reliable, unordered RDMA over unreliable datagrams", [&] {
+        const absl::Status status = urnic::perf::Run(options);
+        return status.ok() ? 0 : urnic::perf::Complain(status);
+      });
+  rud.AddOption("HOST", &options.host,
+                "The server, by its name for the kernel's TCP; without it this "
+                "is the server");
+  rud.AddOption("--test", &options.test,
+                "write, read, send (rates), write-lat, read-lat, send-lat; the "
+                "client chooses",
+                {.shows_default = true});
+  rud.AddOption("--bytes", &options.bytes, "Of an operation (default 8)",
+                {.range = {1, 1u << 30}});
+  rud.AddOption("--all", &options.all_sizes, "Sizes from 8 bytes to 1 MB");
+  rud.AddOption("--seconds", &options.seconds, "For each size",
+                {.range = {0.01, 3600}, .shows_default = true});
+  rud.AddOption("--depth", &options.depth,
+                "Operations under way (default 512, 16 MB at most)",
+                {.range = {1, 4096}});
+  rud.AddOption("--paths", &options.paths,
+                "UDP flows between two NICs (default 4)", {.range = {1, 8}});
+  rud.AddOption("--lanes", &options.lanes,
+                "Units of up to 16 packets under way (default 64)",
+                {.range = {1, 4096}});
+  rud.AddOption("--tcp-port", &options.tcp_port, "Where client and server meet",
+                {.type = "UINT", .range = {1, 65535}, .shows_default = true});
+  rud.AddOption("--loopback", &options.loopback,
                 "Both ends in this program, for one port");
-  CLI11_PARSE(app, argc, argv);
-  const absl::Status status = urnic::perf::Run(options);
-  return status.ok() ? 0 : urnic::perf::Complain(status);
+  return line.Run({argv + 1, argv + argc});
 }
