@@ -16,13 +16,14 @@
 //     and the next event is a post of the program, counts as an answer. Data
 //     upon data without a post between them is evidence against it.
 //   - After kNeededFirst answers in a row acknowledgements wait, for kWait at
-//     most. An answer that comes in time is worth one vain wait of four.
-//   - If too many waits were in vain, twice as many answers are needed for the
-//     next try, until the program has answered kTrusted times in time.
+//     most. An answer that comes in time is worth a quarter of a wait without
+//     one.
+//   - If too many waits brought no answer, twice as many answers are needed for
+//     the next try, until the program has answered kTrusted times in time.
 //
 // So the acknowledgements of a passive program (one-sided writes to a server
 // that sleeps) never wait, and a program that changes its habit pays for a few
-// vain waits. A program that has lost its CPU for a moment keeps its credit.
+// waits. A program that has lost its CPU for a moment keeps its credit.
 //
 // Token holder.
 

@@ -33,7 +33,7 @@ class AnswerPolicyTest : public ::testing::Test {
     }
     return count;
   }
-  // Waits that are in vain, until acknowledgements wait no more.
+  // Waits that bring no answer, until acknowledgements wait no more.
   int VainWaits() {
     int count = 0;
     while (Unanswered()) ++count;

@@ -11,7 +11,8 @@
 //   - The watching runner takes over, because nobody has polled since its last
 //     look, and finds frames that had to wait: evidence for listening.
 //   - While it listens, the port raises wake-ups from the moment that the
-//     program leaves its queue with a completion until it polls again in vain.
+//     program leaves its queue with a completion until it polls again and
+//     finds nothing.
 //     If that has brought nothing kWastedMost times in a row, the program polls
 //     after all: the runner stops listening, and needs twice the evidence
 //     next time.

@@ -136,12 +136,14 @@ class Qp {
 
   // Responses first, then requests. If both wait, each gets half of the slots:
   // otherwise a peer that reads without pause would block our requests, even
-  // those resent after a loss. An acknowledgement alone goes behind the
-  // requests: the peer's program that finds its completion then also finds our
-  // data, and a slot is kept for it.
+  // those resent after a loss. An acknowledgement alone goes behind a single
+  // write: the peer's program that finds its completion then also finds our
+  // data. Other requests complete something at the peer, and a program that has
+  // the answer shall have the completion of its request.
   uint32_t Transmit(Time now, std::span<TxSlot> slots) {
     // One call of each: the compiler inlines no function that has two callers.
-    const bool ack_last = slots.size() > 1 && responder_.OnlyAckWaits();
+    const bool ack_last = responder_.OnlyAckWaits() && slots.size() > 1 &&
+                          requester().OneWriteIsPosted();
     const bool both = responder_.AnswersWait() && requester().HasWork();
     const size_t asked = both ? slots.size() / 2 : 0;
     uint32_t count = 0;

@@ -55,6 +55,13 @@ class Requester {
                : PathWait::kInTurn;
   }
 
+  // Nothing is left to send but one RDMA write. (The request may change until
+  // it is sent: this decides no more than an order.)
+  bool OneWriteIsPosted() const {
+    return s_.next == s_.assigned && s_.sq.Posted(s_.next) == 1 &&
+           s_.sq.Read<urnic_sq_wqe>(s_.next).opcode == URNIC_WR_RDMA_WRITE;
+  }
+
   // The payload of work request `index` could not be read.
   void OnGatherFault(uint32_t index) {
     (void)writer().Fail(index, URNIC_WC_LOC_PROT_ERR);

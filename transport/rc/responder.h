@@ -131,13 +131,11 @@ class Responder {
     return count;
   }
 
-  // REQUIRES: OnlyAckWaits().
-  void TransmitAck(TxSlot& slot) { WriteAck(slot); }
-
   bool AnswersWait() const { return replay_.AnyPending() || notifier_.due; }
   bool HasWork() const { return AnswersWait() || AckWaits(); }
   // There is only an acknowledgement to send, which may go with later packets.
   bool OnlyAckWaits() const { return !AnswersWait() && AckWaits(); }
+  void TransmitAck(TxSlot& slot) { WriteAck(slot); }  // REQUIRES: that
 
   // A placement of a request failed: its packet and all later ones of the burst
   // count as not executed. Their completions turn into errors, and the NAK
@@ -584,7 +582,6 @@ class Responder {
   uint16_t pkey_ = 0;
   uint8_t min_rnr_timer_ = 0;
   bool xrc_;
-
   Message message_ = Message::kNone;
   bool receiving_ = false;
   bool established_ = false;  // a request has arrived while receiving_
