@@ -303,9 +303,10 @@ bool Engine::Iterate(bool inline_poll) {
     flows_->LookForLatePosts(now);
   if (__builtin_expect(connections_ != nullptr, 0)) connections_->FollowLink();
   bool worked = false;
+  // Also if nothing is ready any more: else the time to wait until would stay.
+  const bool acks_wait = answers_.MayWait(now);
   if (!flows_->ready().empty() || tx_.blocked() || network_->gsi().waiting()) {
     const uint64_t before = counters_.tx_packets;
-    const bool acks_wait = answers_.MayWait(now);
     transmitter_->TransmitReady(now, acks_wait);
     worked = (!tx_.blocked() && !acks_wait) || counters_.tx_packets != before;
     if (__builtin_expect(tx_.blocked(), 0)) WatchBlocked(now);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "datapath/engine/connection_table.h"
 #include "tests/sim/buffers.h"
 #include "tests/sim/engine_host.h"
 #include "tests/sim/flood.h"

@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "datapath/engine/connection_table.h"
 #include "tests/sim/engine_host.h"
 
 namespace urnic::sim {
