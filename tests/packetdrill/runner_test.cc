@@ -118,8 +118,8 @@ TEST(Runner, AssertionsAreCheckedOrNamed) {
   EXPECT_EQ(Steps("+0 %{ assert 9 < tcpi_snd_cwnd <= 10, 'x' }%"), "");
   EXPECT_EQ(Steps("+0 %{ assert tcpi_snd_cwnd == 9 + 2, 'x' }%"),
             "assert tcpi_snd_cwnd == 9 + 2: tcpi_snd_cwnd is 10");
-  const Report report =
-      Runner().Run(std::string(kOpen) + "+0 %{ assert tcpi_magic == 1 }%");
+  const Report report = Runner().Run(
+      std::string(kOpen).append("+0 %{ assert tcpi_magic == 1 }%"));
   EXPECT_TRUE(report.outcome.ok());
   EXPECT_TRUE(report.skipped.contains("tcpi_magic"));
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "datapath/engine/connection_table.h"
 #include "datapath/engine/engine.h"
 #include "datapath/engine/network.h"
 #include "datapath/engine/qp_table.h"
